@@ -1,0 +1,3 @@
+module github.com/windlass-run/windlass
+
+go 1.26
