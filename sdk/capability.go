@@ -1,0 +1,200 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Capability joins the name of an optional interface with the interface. The
+// zero value is not a capability.
+type Capability[T any] struct{ row CapabilityRow }
+
+// CapabilityRow is a row of the table of capabilities.
+type CapabilityRow struct {
+	// Name is the interface's name, stable from 1.0.
+	Name string
+	// Doc says in one sentence what it is for.
+	Doc string
+	typ reflect.Type
+}
+
+// Type returns the interface.
+func (r CapabilityRow) Type() reflect.Type { return r.typ }
+
+// String returns the name.
+func (c Capability[T]) String() string { return c.row.Name }
+
+// Row returns the capability's row.
+func (c Capability[T]) Row() CapabilityRow { return c.row }
+
+func capability[T any](doc string) Capability[T] {
+	t := reflect.TypeFor[T]()
+	return Capability[T]{CapabilityRow{Name: t.Name(), Doc: doc, typ: t}}
+}
+
+// Runner is the capability of running jobs.
+func Runner() Capability[JobRunner] { return capability[JobRunner]("runs jobs and tells their state") }
+
+// Finder is the capability of finding jobs whose handle was lost.
+func Finder() Capability[JobFinder] {
+	return capability[JobFinder]("finds the job of a launch after a lost reply or a crash")
+}
+
+// Canceler is the capability of ending jobs.
+func Canceler() Capability[JobCanceler] { return capability[JobCanceler]("ends a job on the backend") }
+
+// Cleaner is the capability of removing what a job left behind.
+func Cleaner() Capability[JobCleaner] { return capability[JobCleaner]("removes what a job made") }
+
+// Logger is the capability of reading jobs' output.
+func Logger() Capability[JobLogger] { return capability[JobLogger]("reads a job's output") }
+
+// Batcher is the capability of asking for many states in one call.
+func Batcher() Capability[JobBatcher] {
+	return capability[JobBatcher]("tells the state of many jobs in one call")
+}
+
+// Watcher is the capability of being told of changes.
+func Watcher() Capability[JobWatcher] {
+	return capability[JobWatcher]("tells of changes as they happen; a hint")
+}
+
+// Lister is the capability of listing and removing all that we made.
+func Lister() Capability[OwnedLister] {
+	return capability[OwnedLister]("lists and removes everything that this owner made")
+}
+
+// Renewer is the capability of moving an object's expiry.
+func Renewer() Capability[ExpiryRenewer] {
+	return capability[ExpiryRenewer]("moves the expiry of what a run made while it lives")
+}
+
+// Capabilities returns the table: the only list, which advertisement, host
+// gating, descriptions, documents and the choice of tests go by.
+func Capabilities() []CapabilityRow {
+	return []CapabilityRow{
+		Runner().row, Finder().row, Canceler().row, Cleaner().row, Logger().row,
+		Batcher().row, Watcher().row, Lister().row, Renewer().row,
+	}
+}
+
+// Asker is implemented by a provider whose methods don't tell what it can do:
+// a decorator, or the proxy of a plugin. Of believes it and looks no further.
+type Asker interface {
+	// AskCapability returns the implementation of the capability of that
+	// name, or nil.
+	AskCapability(name string) any
+}
+
+// Of returns a provider's implementation of a capability. It is the only way
+// to ask: a plain type assertion is hidden by decorators and faked by proxies.
+func Of[T any](p Provider, c Capability[T]) (T, bool) {
+	var zero T
+	v := ask(p, c.row)
+	if v == nil {
+		return zero, false
+	}
+	t, ok := v.(T)
+	return t, ok
+}
+
+func ask(p Provider, row CapabilityRow) any {
+	if p == nil || row.typ == nil {
+		return nil
+	}
+	v := any(p)
+	if a, ok := p.(Asker); ok {
+		v = a.AskCapability(row.Name)
+	}
+	if v == nil || isNilPointer(v) || !reflect.TypeOf(v).Implements(row.typ) {
+		return nil
+	}
+	return v
+}
+
+func isNilPointer(v any) bool {
+	rv := reflect.ValueOf(v)
+	return rv.Kind() == reflect.Pointer && rv.IsNil()
+}
+
+// Has reports whether a provider has the capability of that name.
+func Has(p Provider, name string) bool {
+	for _, row := range Capabilities() {
+		if row.Name == name {
+			return ask(p, row) != nil
+		}
+	}
+	return false
+}
+
+// CapabilityNames returns the names of what p can do, in the table's order.
+func CapabilityNames(p Provider) []string {
+	var out []string
+	for _, row := range Capabilities() {
+		if ask(p, row) != nil {
+			out = append(out, row.Name)
+		}
+	}
+	return out
+}
+
+// Decorate returns a provider that is p but for the given implementations of
+// capabilities, by name. It never gains one: an override for something that p
+// can't do, or that doesn't implement its interface, is InvalidArgument.
+func Decorate(p Provider, overrides map[string]any) (Provider, error) {
+	for name, v := range overrides {
+		var row CapabilityRow
+		for _, r := range Capabilities() {
+			if r.Name == name {
+				row = r
+			}
+		}
+		switch {
+		case row.typ == nil:
+			return nil, Errorf(InvalidArgument, "decorate provider", "no capability is called %q", name)
+		case ask(p, row) == nil:
+			return nil, Errorf(InvalidArgument, "decorate provider", "%s: the provider lacks it", name)
+		case v == nil || isNilPointer(v) || !reflect.TypeOf(v).Implements(row.typ):
+			return nil, Errorf(InvalidArgument, "decorate provider", "%s: %T doesn't implement it", name, v)
+		}
+	}
+	return &decorated{inner: p, overrides: overrides}, nil
+}
+
+type decorated struct {
+	inner     Provider
+	overrides map[string]any
+}
+
+var (
+	_ Provider = (*decorated)(nil)
+	_ Asker    = (*decorated)(nil)
+)
+
+func (d *decorated) Info() Info { return d.inner.Info() }
+
+func (d *decorated) Check(ctx context.Context, r CheckRequest) (CheckResult, error) {
+	return d.inner.Check(ctx, r)
+}
+
+func (d *decorated) Close() error { return d.inner.Close() }
+
+func (d *decorated) AskCapability(name string) any {
+	if v, ok := d.overrides[name]; ok {
+		return v
+	}
+	for _, row := range Capabilities() {
+		if row.Name == name {
+			return ask(d.inner, row)
+		}
+	}
+	return nil
+}
+
+// Absent returns the error of using a capability that a provider lacks.
+func Absent(provider, name string) error {
+	return &Error{Code: Unimplemented, Op: "use " + strings.TrimPrefix(name, "sdk."), Provider: provider,
+		Err: fmt.Errorf("this provider has no %s", name)}
+}
