@@ -104,6 +104,9 @@ type Error struct {
 	Retryable bool
 	// RetryAfter is the wait that the backend asked for; zero is none given.
 	RetryAfter time.Duration
+	// Reason, when set, is the reason that a run ended by this error gets; a
+	// driver sets it where the code alone doesn't tell (image_pull).
+	Reason Reason
 	// ID is the stable name of this error in `windlass explain`; may be empty.
 	ID string
 	// Remedy says what the reader should do; may be empty.

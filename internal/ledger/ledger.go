@@ -245,8 +245,20 @@ type Write struct {
 	Holder sdk.ID
 	Fence  int64
 	// Claim makes Holder the holder of the run that this write creates.
-	Claim  bool
+	Claim bool
+	// Admit, when not nil, makes the write wait its turn: it is applied only
+	// while the provider has a free place, and no older run with a live holder
+	// waits for one. Otherwise it is ResourceExhausted with ID "queue.full".
+	Admit  *Admission
 	Events []NewEvent
+}
+
+// Admission is the rule of a provider's queue: at most Max runs whose current
+// attempt is between submitting and running, first in, first out. A run waits
+// while its current attempt has the phase intent and its NotBefore has passed.
+type Admission struct {
+	Provider string
+	Max      int
 }
 
 // Holder is a process that drives runs, under a lease.
@@ -270,8 +282,7 @@ type RunFilter struct {
 	// Open: only runs with something left to do.
 	Open bool
 	// Holder: only runs that this holder drives.
-	Holder sdk.ID
-	// Unheld: only runs without a holder, or with one that is not in Alive.
+	Holder   sdk.ID
 	Provider string
 	States   []sdk.JobState
 	Action   string
@@ -294,6 +305,8 @@ type RunFilter struct {
 type EventFilter struct {
 	Run   sdk.ID
 	After int64
+	// Kinds, when not empty, chooses by kind; it must be cheap for rare kinds.
+	Kinds []Kind
 	Limit int
 }
 
