@@ -42,7 +42,7 @@ const (
 	SubmitByNothing SubmitBy = "nothing"
 )
 
-// SubmitGuarantee: at most one object per attempt, also after a lost reply.
+// SubmitGuarantee promises at most one object per attempt, also after a lost reply.
 type SubmitGuarantee struct {
 	By SubmitBy
 	// TokenWindow is how long the token holds, counted from the first send.
