@@ -1,0 +1,21 @@
+// Package providertest is the behavioural conformance suite for backends: what
+// a driver promises through [sdk.Driver], its guarantees and its capabilities,
+// is tried on the backend itself.
+//
+// A driver's test builds a [Harness] and calls [Run]:
+//
+//	func TestConformance(t *testing.T) {
+//		providertest.Run(t, providertest.Harness{
+//			Driver: mydriver.Driver(),
+//			Open:   func(t providertest.T) sdk.Provider { ... },
+//			Behave: func(t providertest.T, b providertest.Behaviour) (sdk.JobSpec, error) { ... },
+//			...
+//		})
+//	}
+//
+// Checks are chosen by the provider's capabilities and guarantees. A check that
+// a backend can't pass is waived only where one of its declared guarantees says
+// that it can't, and a waived check that passes is a failure.
+//
+// The package imports the standard library and sdk alone.
+package providertest
