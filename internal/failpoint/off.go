@@ -1,0 +1,12 @@
+//go:build !failpoint
+
+// Package failpoint stops a process at a named boundary, so that tests can
+// kill it there. Without the build tag failpoint every call is empty and
+// costs nothing.
+package failpoint
+
+// Enabled reports whether the program was built with failpoints.
+const Enabled = false
+
+// Hit marks a boundary.
+func Hit(string) {}

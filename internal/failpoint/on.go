@@ -1,0 +1,72 @@
+//go:build failpoint
+
+// Package failpoint stops a process at a named boundary, so that tests can
+// kill it there. Without the build tag failpoint every call is empty and
+// costs nothing.
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// Enabled reports whether the program was built with failpoints.
+const Enabled = true
+
+// point is one armed boundary: WINDLASS_FAILPOINT=NAME=ACTION[@N][,...], where
+// ACTION is kill, stop or exit, and N counts the hits until it acts.
+type point struct {
+	action string
+	after  int64
+	hits   atomic.Int64
+}
+
+var armed = parse(os.Getenv("WINDLASS_FAILPOINT"))
+
+func parse(s string) map[string]*point {
+	out := map[string]*point{}
+	for _, part := range strings.Split(s, ",") {
+		name, action, ok := strings.Cut(part, "=")
+		if !ok {
+			continue
+		}
+		p := &point{action: action, after: 1}
+		if a, n, ok := strings.Cut(action, "@"); ok {
+			p.action = a
+			if v, err := strconv.ParseInt(n, 10, 64); err == nil {
+				p.after = v
+			}
+		}
+		out[name] = p
+	}
+	return out
+}
+
+// Hit marks a boundary: an armed one leaves a line in the file that
+// WINDLASS_FAILPOINT_LOG names and then ends, or stops, this process.
+func Hit(name string) {
+	p := armed[name]
+	if p == nil || p.hits.Add(1) != p.after {
+		return
+	}
+	if path := os.Getenv("WINDLASS_FAILPOINT_LOG"); path != "" {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, _ = fmt.Fprintf(f, "%s %d\n", name, os.Getpid())
+			_ = f.Close()
+		}
+	}
+	self, _ := os.FindProcess(os.Getpid())
+	switch p.action {
+	case "stop":
+		_ = self.Signal(stopSignal)
+	case "exit":
+		os.Exit(99)
+	default:
+		_ = self.Kill()
+		select {}
+	}
+}

@@ -1,0 +1,7 @@
+//go:build failpoint && unix
+
+package failpoint
+
+import "syscall"
+
+const stopSignal = syscall.SIGSTOP
