@@ -17,7 +17,7 @@ import (
 func verdict(t *testing.T, test string, env ...string) (skipped bool, output string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v", "-test.count=1")
-	cmd.Env = append(os.Environ(), append([]string{"TESTNEED_CHILD=1", "CI="}, env...)...)
+	cmd.Env = append(os.Environ(), append([]string{"TESTNEED_CHILD=1", "CI=", "GORACE=atexit_sleep_ms=0"}, env...)...)
 	out, err := cmd.CombinedOutput()
 	output = string(out)
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {

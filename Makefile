@@ -1,0 +1,57 @@
+# Windlass. `make` lists the targets.
+
+SHELL := /bin/bash
+VERSION ?= $(shell bash scripts/version)
+PKG ?= ./...
+export FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build ./windlass, static, with its version
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o windlass ./cmd/windlass
+
+setup: ## install and start what the tests need (root on Debian; else say what is missing)
+	@bash scripts/setup-test
+
+test: ## everything: set-up, all tests with the race detector, lint, cross compile, generated files
+	@bash scripts/test-all
+
+test-fast: ## unit tests alone, without services
+	go test -short $(PKG)
+
+test-docker: setup ## the packages that have tests with a Docker engine
+	@pkgs=$$(grep -rl --include='*_test.go' 'testneed\.Docker(' cmd internal sdk 2>/dev/null | xargs -r -n 1 dirname | sort -u | sed 's,^,./,'); \
+	if [ -n "$$pkgs" ]; then go test -race -count=1 -p 1 $$pkgs; else echo "no package has such tests"; fi
+
+cover: setup ## test coverage by function, and coverage.html
+	go test -covermode atomic -coverprofile coverage.out $(PKG)
+	go tool cover -func coverage.out
+	go tool cover -html coverage.out -o coverage.html
+
+lint: ## check code and the linter's own configuration
+	@bash scripts/lint
+
+generate: ## write all generated files
+	@bash scripts/generate
+
+verify: ## check that the generated files are up to date
+	@bash scripts/verify
+
+cross: ## compile and vet for macOS and Windows
+	@bash scripts/cross
+
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@bash scripts/fuzz $(PKG)
+
+bench: ## run the benchmarks of bench/
+	@if [ -f bench/run ]; then bash bench/run; else go test -run '^$$' -bench . -benchmem $(PKG); fi
+
+bench-compare: ## compare short benchmarks with the merge base (BASE=commit)
+	@bash scripts/bench-compare
+
+clean: ## remove what build and cover wrote
+	rm -f windlass windlass.exe coverage.out coverage.html

@@ -1,0 +1,98 @@
+package layout
+
+// module is the path that all imports of ours begin with.
+const module = "github.com/windlass-run/windlass"
+
+// layer is a row of the table: a subtree of packages that sit at one height. A
+// package belongs to the row with the longest path that covers it, so a row
+// inside another takes its packages out of that.
+type layer struct {
+	// path is relative to the module. A last element of * makes every folder
+	// there a unit of its own; otherwise the subtree is one unit. Packages of
+	// one unit may import each other.
+	path string
+	// may names the rows that the production files may import.
+	may []string
+	// never names rows that even the test files may not import.
+	never []string
+	// stdOnly forbids production files everything but the standard library
+	// and what may allows.
+	stdOnly bool
+	// testing marks packages that only test files may import, and other rows
+	// that have this mark.
+	testing bool
+	// root marks a composition root: it may import every row that isn't
+	// testing.
+	root bool
+}
+
+// layers is the table, low to high. Production files import what their row
+// allows. Test files may besides import any lower row and any testing row, but
+// for what never forbids. A package that no row covers fails the test: give it
+// a row.
+var layers = []layer{
+	{path: "internal/layout"},
+	{path: "internal/testwait", stdOnly: true, testing: true},
+	{path: "internal/testneed", stdOnly: true, testing: true},
+
+	{path: "sdk", stdOnly: true},
+	{path: "sdk/providertest/fake", may: []string{"sdk"}, stdOnly: true},
+	{path: "sdk/providertest", may: []string{"sdk", "sdk/providertest/fake"}, stdOnly: true, testing: true},
+	{path: "sdk/plugin", may: []string{"sdk"}},
+	{path: "examples", may: []string{"sdk", "sdk/plugin"}},
+
+	{path: "internal/pocket", never: everything},
+	{path: "internal/telemetry", may: []string{"sdk"}},
+
+	{path: "internal/cloud/*", may: []string{"sdk"}},
+	{path: "internal/driver/local", may: []string{"sdk"}},
+	{path: "internal/driver/docker", may: []string{"sdk", "internal/cloud/docker"}},
+	{path: "internal/driver/compose", may: []string{"sdk", "internal/cloud/docker"}},
+	{path: "internal/driver/kubernetes", may: []string{"sdk", "internal/cloud/kube"}},
+	{path: "internal/driver/argo", may: []string{"sdk", "internal/cloud/kube"}},
+	{path: "internal/driver/ecs", may: []string{"sdk", "internal/cloud/aws"}},
+	{path: "internal/driver/batch", may: []string{"sdk", "internal/cloud/aws"}},
+	{path: "internal/driver/cloudrun", may: []string{"sdk", "internal/cloud/gcp"}},
+	{path: "internal/driver/aci", may: []string{"sdk", "internal/cloud/azure"}},
+	{path: "internal/driver/appplatform", may: []string{"sdk", "internal/cloud/do"}},
+
+	{path: "internal/joblog", may: []string{"sdk"}},
+	{path: "internal/ledger", may: []string{"sdk"}},
+	{path: "internal/ledger/sqlite", may: []string{"sdk", "internal/ledger"}},
+	{path: "internal/ledger/ledgertest", may: []string{"sdk", "internal/ledger"}, testing: true},
+	{path: "internal/secret", may: []string{"sdk"}},
+	{path: "internal/sandbox", may: []string{"sdk"}},
+	{path: "internal/control", may: []string{"sdk", "internal/ledger", "internal/joblog", "internal/secret"}, never: drivers},
+	{path: "internal/config", may: []string{"sdk"}},
+	{path: "internal/credential", may: []string{"sdk", "internal/config"}},
+	{path: "internal/pluginhost", may: []string{"sdk", "sdk/plugin", "internal/config"}},
+	{path: "internal/keeper", may: []string{"sdk", "internal/ledger", "internal/joblog", "internal/secret", "internal/control",
+		"internal/config", "internal/credential", "internal/pluginhost", "internal/telemetry"}, never: drivers},
+	{path: "internal/step", may: []string{"sdk", "internal/config", "internal/control", "internal/sandbox"}, never: drivers},
+	{path: "internal/cli", may: []string{"sdk", "internal/config", "internal/credential", "internal/ledger", "internal/joblog",
+		"internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/step", "internal/telemetry"}, never: drivers},
+	{path: "internal/driver/all", may: append([]string{"sdk", "sdk/providertest/fake"}, driverRows...)},
+
+	{path: "internal/docgen", root: true},
+	{path: "cmd", root: true},
+	{path: "bench", root: true, testing: true},
+}
+
+var (
+	driverRows = []string{"internal/driver/local", "internal/driver/docker", "internal/driver/compose", "internal/driver/kubernetes",
+		"internal/driver/argo", "internal/driver/ecs", "internal/driver/batch", "internal/driver/cloudrun", "internal/driver/aci",
+		"internal/driver/appplatform"}
+	drivers = append([]string{"internal/driver/all"}, driverRows...)
+	// everything stands for all rows but those of testing.
+	everything = []string{"*"}
+)
+
+// environment names the packages that may read the process's environment,
+// beside test files.
+var environment = []string{"internal/config", "internal/credential", "internal/testneed"}
+
+// vague are package names that say nothing of what the package is for.
+var vague = []string{"base", "common", "helper", "helpers", "misc", "shared", "types", "util", "utils"}
+
+// maxLines bounds a file that people write.
+const maxLines = 800
