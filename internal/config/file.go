@@ -1,0 +1,283 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// FileName is the name of a config file.
+const FileName = "windlass.yaml"
+
+// file is a config file that was read.
+type file struct {
+	path string
+	root *node
+}
+
+func (f *file) origin(line, col int) Origin {
+	return Origin{Kind: FromFile, Name: f.path, Line: line, Column: col}
+}
+
+// scalar returns the value at a path, nil when it isn't there or is no scalar.
+func (f *file) scalar(path string) *node {
+	if path == "" {
+		return nil
+	}
+	at := f.root
+	for _, part := range strings.Split(path, ".") {
+		e := at.get(part)
+		if e == nil {
+			return nil
+		}
+		at = e.value
+	}
+	switch at.kind {
+	case kindMap, kindList, kindNull:
+		return nil
+	}
+	return at
+}
+
+// findFiles reads the files in force, nearest first. What can't be read or
+// parsed comes back as problems.
+func findFiles(ctx context.Context, r LoadRequest) ([]*file, []Problem) {
+	explicit, from := r.ExplicitFile, Origin{Kind: FromFlag, Name: "config"}
+	if explicit == "" {
+		explicit = r.Flags["config"]
+	}
+	if explicit == "" {
+		explicit, from = r.Env.Get("WINDLASS_CONFIG"), Origin{Kind: FromEnvironment, Name: "WINDLASS_CONFIG"}
+	}
+	if explicit != "" {
+		if !filepath.IsAbs(explicit) {
+			explicit = filepath.Join(r.Dir, explicit)
+		}
+		f, p := readFile(explicit, true)
+		if p != nil {
+			if errors.Is(p.err, fs.ErrNotExist) {
+				p.Problem.Origin = from
+				p.Problem.Message = explicit + " doesn't exist"
+				p.Problem.Remedy = "mend the path; `windlass init` writes a file to start from"
+			}
+			return nil, []Problem{p.Problem}
+		}
+		return []*file{f}, nil
+	}
+	var files []*file
+	var ps []Problem
+	for _, find := range []func() (string, *Problem){
+		func() (string, *Problem) { return projectFile(ctx, r.Dir) },
+		func() (string, *Problem) { return userFile(r.Env), nil },
+	} {
+		path, p := find()
+		if p != nil {
+			ps = append(ps, *p)
+			continue
+		}
+		if path == "" || len(files) > 0 && samePath(files[0].path, path) {
+			continue
+		}
+		f, rp := readFile(path, false)
+		switch {
+		case rp == nil:
+			files = append(files, f)
+		case errors.Is(rp.err, fs.ErrNotExist):
+		default:
+			ps = append(ps, rp.Problem)
+		}
+	}
+	return files, ps
+}
+
+// projectFile looks for a file from dir upwards. A file above dir that belongs
+// to a stranger is refused.
+func projectFile(ctx context.Context, dir string) (string, *Problem) {
+	if dir == "" {
+		return "", nil
+	}
+	for at := filepath.Clean(dir); ctx.Err() == nil; {
+		path := filepath.Join(at, FileName)
+		info, err := os.Stat(path)
+		switch {
+		case err == nil:
+			if who := stranger(info, dir); who != "" {
+				return "", &Problem{ID: ErrUntrusted, Origin: Origin{Kind: FromFile, Name: path}, Message: "belongs to " + who,
+					Remedy: "if you trust it, name it with --config; else run from another folder"}
+			}
+			return path, nil
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
+			return "", &Problem{ID: ErrUnreadable, Origin: Origin{Kind: FromFile, Name: path}, Message: reason(err)}
+		case errors.Is(err, fs.ErrPermission):
+			// A folder that may not be searched can't hold a file for us, but one
+			// above may.
+		}
+		up := filepath.Dir(at)
+		if up == at {
+			return "", nil
+		}
+		at = up
+	}
+	return "", nil
+}
+
+// userFile returns the path of the user's own file, empty when there is no
+// home folder. Relative XDG paths are ignored, as the specification wants.
+func userFile(env Env) string {
+	dir := env.Get("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home := homeDir(env)
+		if home == "" {
+			return ""
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "windlass", FileName)
+}
+
+func homeDir(env Env) string {
+	for _, name := range []string{"HOME", "USERPROFILE"} {
+		if h := env.Get(name); filepath.IsAbs(h) {
+			return h
+		}
+	}
+	return ""
+}
+
+func samePath(a, b string) bool {
+	if a == b {
+		return true
+	}
+	ia, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	ib, err := os.Stat(b)
+	return err == nil && os.SameFile(ia, ib)
+}
+
+// readProblem is a problem with its cause.
+type readProblem struct {
+	Problem
+	err error
+}
+
+// readFile reads and parses a file. Only one that was named may be a pipe.
+func readFile(path string, named bool) (*file, *readProblem) {
+	here := Origin{Kind: FromFile, Name: path}
+	fail := func(id, msg, remedy string, err error) (*file, *readProblem) {
+		return nil, &readProblem{Problem{ID: id, Origin: here, Message: msg, Remedy: remedy}, err}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fail(ErrUnreadable, reason(err), "mend its permissions or name another file with --config", err)
+	}
+	if !info.Mode().IsRegular() && (!named || info.IsDir()) {
+		return fail(ErrUnreadable, "is no regular file", "name a file with --config", nil)
+	}
+	h, err := os.Open(path)
+	if err != nil {
+		return fail(ErrUnreadable, reason(err), "mend its permissions or name another file with --config", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(h, maxFile+1))
+	if cerr := h.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fail(ErrUnreadable, reason(err), "", err)
+	}
+	if len(data) > maxFile {
+		return fail(ErrSyntax, fmt.Sprintf("is larger than %d KiB", maxFile>>10), "", nil)
+	}
+	root, err := parseYAML(data)
+	if err != nil {
+		var se *syntaxError
+		if errors.As(err, &se) {
+			here.Line, here.Column = se.line, se.col
+			return fail(se.id, se.msg, "", err)
+		}
+		return fail(ErrSyntax, err.Error(), "", err)
+	}
+	return &file{path: path, root: root}, nil
+}
+
+// reason returns the cause of a file error without its path.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Op + ": " + pe.Err.Error()
+	}
+	return err.Error()
+}
+
+// check returns everything in the file that doesn't fit the shape.
+func (f *file) check(root *shape) []Problem {
+	if f.root.kind != kindMap {
+		return []Problem{{ID: ErrBadValue, Origin: f.origin(f.root.line, f.root.col), Message: "a config file is a mapping of keys, this is " + f.root.kind.String()}}
+	}
+	return f.checkMap(f.root, root, "")
+}
+
+func (f *file) checkMap(n *node, s *shape, path string) []Problem {
+	var ps []Problem
+	at := func(e field) Origin { return f.origin(e.line, e.col) }
+	for _, e := range n.fields {
+		key := join(path, e.key)
+		sub := s.keys[e.key]
+		if named := s.named(); named != nil {
+			sub = named
+			if msg := checkName(e.key); msg != "" {
+				ps = append(ps, Problem{ID: ErrBadValue, Origin: at(e), Key: key, Message: msg})
+				continue
+			}
+		}
+		switch {
+		case sub == nil:
+			ps = append(ps, unknownKey(at(e), key, e.key, s.order))
+		case sub.setting != nil:
+			if msg, remedy := sub.setting.checkNode(e.value); msg != "" {
+				o := f.origin(e.value.line, e.value.col)
+				if e.value.kind == kindNull || e.value.kind == kindMap || e.value.kind == kindList {
+					o = at(e)
+				}
+				ps = append(ps, Problem{ID: ErrBadValue, Origin: o, Key: key, Message: msg, Remedy: remedy})
+			}
+		case e.value.kind == kindNull && path == "":
+			// An empty section, such as "providers:" with all entries commented out.
+		case e.value.kind == kindNull && s.named() != nil && slices.Contains(builtin(), e.key):
+			// "docker:" alone is the provider with its defaults.
+		case e.value.kind != kindMap:
+			ps = append(ps, Problem{ID: ErrBadValue, Origin: at(e), Key: key, Message: "wants a mapping, has " + e.value.kind.String()})
+		default:
+			ps = append(ps, f.checkMap(e.value, sub, key)...)
+			if path == "providers" && e.value.get("kind") == nil && !slices.Contains(builtin(), e.key) {
+				ps = append(ps, Problem{ID: ErrMissingKey, Origin: at(e), Key: key, Message: "has no kind", Remedy: "add kind: and the kind of backend, such as docker"})
+			}
+		}
+	}
+	return ps
+}
+
+func unknownKey(at Origin, path, key string, known []string) Problem {
+	p := Problem{ID: ErrUnknownKey, Origin: at, Key: path, Message: "is not known"}
+	if near := sdk.Nearest(key, known); near != "" {
+		p.Message += fmt.Sprintf("; did you mean %q?", near)
+	}
+	p.Remedy = "here may stand " + strings.Join(known, ", ")
+	return p
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "." + b
+}

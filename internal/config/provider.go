@@ -1,0 +1,212 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// CredentialMode says where a provider's credentials may come from.
+type CredentialMode string
+
+// CredentialsEnv takes variables only. CredentialsAmbient also allows the
+// vendor's own chain. CredentialsPocket sends made-up ones, and only to an
+// endpoint on this machine.
+const (
+	CredentialsEnv     CredentialMode = "env"
+	CredentialsAmbient CredentialMode = "ambient"
+	CredentialsPocket  CredentialMode = "pocket"
+)
+
+func credentialModes() []string {
+	return []string{string(CredentialsEnv), string(CredentialsAmbient), string(CredentialsPocket)}
+}
+
+// Provider is a configured provider. It can be carried to another process as
+// JSON; it holds no credentials.
+type Provider struct {
+	Name        string         `json:"name"`
+	Kind        string         `json:"kind"`
+	Credentials CredentialMode `json:"credentials"`
+	// PollInterval and CallTimeout are in nanoseconds in JSON.
+	PollInterval time.Duration `json:"poll_interval"`
+	CallTimeout  time.Duration `json:"call_timeout"`
+	// MaxInFlight of 0 is no bound, as is SubmitRate, in submissions a second.
+	MaxInFlight int     `json:"max_in_flight,omitzero"`
+	SubmitRate  float64 `json:"submit_rate,omitzero"`
+	// Config is the kind's own part as raw JSON; nil is empty.
+	Config json.RawMessage `json:"config,omitzero"`
+	// Origin is where the entry stands; the default for local and docker
+	// without one.
+	Origin Origin `json:"origin,omitzero"`
+
+	file *file
+	at   *node
+}
+
+// builtin are the providers that are there without an entry, and the kinds
+// that an entry of that name has when it names none.
+func builtin() []string { return []string{"local", "docker"} }
+
+const maxName = 63
+
+// checkName returns what is wrong with the name of a provider, or nothing.
+func checkName(s string) string {
+	if s == "" || len(s) > maxName {
+		return fmt.Sprintf("a name has 1 to %d characters", maxName)
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || i > 0 && strings.IndexByte("-_.", c) >= 0
+		if !ok {
+			return "a name has letters, digits, dots, dashes and underscores, and starts with a letter or digit"
+		}
+	}
+	return ""
+}
+
+// Provider returns the provider of that name; NotFound lists those that there
+// are.
+func (c *Config) Provider(name string) (Provider, error) {
+	if p, ok := c.providers[name]; ok {
+		return p, nil
+	}
+	return Provider{}, invalid("find provider", []Problem{c.noProvider(name, Origin{})})
+}
+
+func (c *Config) noProvider(name string, from Origin) Problem {
+	names := c.ProviderNames()
+	p := Problem{ID: ErrUnknownProvider, Origin: from, Message: fmt.Sprintf("no provider is called %q", name)}
+	if near := sdk.Nearest(name, names); near != "" {
+		p.Message += fmt.Sprintf("; did you mean %q?", near)
+	}
+	p.Remedy = "there are " + strings.Join(names, ", ") + "; others are added under providers: in windlass.yaml"
+	return p
+}
+
+// ProviderNames returns the names of all providers, sorted.
+func (c *Config) ProviderNames() []string {
+	out := make([]string, 0, len(c.providers))
+	for k := range c.providers {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Validate checks every provider under its driver's schema and returns all
+// problems at once, with their places.
+func (c *Config) Validate(drivers []sdk.Driver) error {
+	var ps []Problem
+	for _, name := range c.ProviderNames() {
+		ps = append(ps, c.providers[name].problems(drivers)...)
+	}
+	return invalid("read config", ps)
+}
+
+// Validate checks the provider's kind and config under its driver's schema.
+func (p Provider) Validate(drivers []sdk.Driver) error {
+	return invalid("read config", p.problems(drivers))
+}
+
+func (p Provider) problems(drivers []sdk.Driver) []Problem {
+	i := slices.IndexFunc(drivers, func(d sdk.Driver) bool { return d.Kind == p.Kind })
+	if i < 0 {
+		return []Problem{p.noKind(drivers)}
+	}
+	var out []Problem
+	for _, sp := range drivers[i].Config.Validate("", p.Config) {
+		key := "providers." + p.Name + ".config"
+		if sp.Field != "" {
+			key += "." + sp.Field
+		}
+		// A bracket follows its list without a dot.
+		key = strings.ReplaceAll(key, ".[", "[")
+		msg := sp.Message
+		if sp.Value != "" {
+			msg = sp.Value + " " + msg
+		}
+		out = append(out, Problem{ID: ErrProviderConfig, Origin: p.place(sp.Field), Key: key, Message: msg,
+			Remedy: "see what the kind " + p.Kind + " takes in docs/providers.md"})
+	}
+	return out
+}
+
+func (p Provider) noKind(drivers []sdk.Driver) Problem {
+	kinds := make([]string, 0, len(drivers))
+	for _, d := range drivers {
+		kinds = append(kinds, d.Kind)
+	}
+	slices.Sort(kinds)
+	from := p.Origin
+	if p.at != nil {
+		if f := p.at.get("kind"); f != nil {
+			from = p.file.origin(f.value.line, f.value.col)
+		}
+	}
+	pr := Problem{ID: ErrUnknownKind, Origin: from, Key: "providers." + p.Name + ".kind", Message: fmt.Sprintf("no kind is called %q", p.Kind)}
+	if near := sdk.Nearest(p.Kind, kinds); near != "" {
+		pr.Message += fmt.Sprintf("; did you mean %q?", near)
+	}
+	pr.Remedy = "the kinds are " + strings.Join(kinds, ", ")
+	return pr
+}
+
+// place returns where a path below config: stands, or the nearest thing above
+// it that does.
+func (p Provider) place(path string) Origin {
+	if p.at == nil {
+		return p.Origin
+	}
+	f := p.at.get("config")
+	if f == nil {
+		return p.Origin
+	}
+	line, col := f.line, f.col
+	for at := f.value; path != "" && at != nil; {
+		next, l, c, rest, ok := at.step(path)
+		if !ok {
+			break
+		}
+		line, col, at, path = l, c, next, rest
+		if path == "" && at != nil {
+			switch at.kind {
+			case kindMap, kindList, kindNull:
+			default:
+				line, col = at.line, at.col
+			}
+		}
+	}
+	return p.file.origin(line, col)
+}
+
+// step follows the first part of a path as sdk.Schema writes them. A key may
+// have dots in it, so the longest key that fits is taken.
+func (n *node) step(path string) (next *node, line, col int, rest string, ok bool) {
+	path = strings.TrimPrefix(path, ".")
+	if strings.HasPrefix(path, "[") {
+		inside, after, found := strings.Cut(path[1:], "]")
+		i := 0
+		if _, err := fmt.Sscanf(inside, "%d", &i); !found || err != nil || i < 0 || i >= len(n.items) {
+			return nil, 0, 0, "", false
+		}
+		item := n.items[i]
+		return item, item.line, item.col, after, true
+	}
+	var best *field
+	for i := range n.fields {
+		f := &n.fields[i]
+		if after, fits := strings.CutPrefix(path, f.key); fits && f.key != "" && (after == "" || after[0] == '.' || after[0] == '[') &&
+			(best == nil || len(f.key) > len(best.key)) {
+			best = f
+		}
+	}
+	if best == nil {
+		return nil, 0, 0, "", false
+	}
+	return best.value, best.line, best.col, path[len(best.key):], true
+}

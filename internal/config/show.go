@@ -1,0 +1,143 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Row is one setting in force, as `config show` prints it.
+type Row struct {
+	Name  string
+	Value string
+	// Origin is where the value comes from.
+	Origin Origin
+}
+
+// Show returns every setting in force with its origin, in the table's order,
+// providers by name. The drivers' schemas say which values of a provider's
+// config are sensitive; those, and all of a kind that is none of drivers', are
+// redacted.
+func (c *Config) Show(drivers []sdk.Driver) []Row {
+	var rows []Row
+	for _, s := range Settings() {
+		if strings.Contains(s.Name, anyName) {
+			continue
+		}
+		v := c.values[s.Name]
+		row := Row{Name: s.Name, Value: v.text, Origin: v.origin}
+		if s.Name == SettingState {
+			if path, err := c.StatePath(); err == nil {
+				row.Value = path
+			}
+		}
+		rows = append(rows, row)
+	}
+	for _, name := range c.ProviderNames() {
+		rows = append(rows, c.providers[name].show(drivers)...)
+	}
+	for _, m := range []struct {
+		key string
+		at  map[string]json.RawMessage
+	}{{"runners", c.Runners}, {"plugins", c.Plugins}} {
+		names := make([]string, 0, len(m.at))
+		for k := range m.at {
+			names = append(names, k)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			// What they hold isn't described yet, so it may be sensitive.
+			rows = append(rows, Row{Name: m.key + "." + name, Value: sdk.Redacted, Origin: c.namedOrigin(m.key, name)})
+		}
+	}
+	return rows
+}
+
+func (c *Config) namedOrigin(key, name string) Origin {
+	for _, f := range c.files {
+		if top := f.root.get(key); top != nil && top.value.kind == kindMap {
+			if e := top.value.get(name); e != nil {
+				return f.origin(e.line, e.col)
+			}
+		}
+	}
+	return Origin{}
+}
+
+func (p Provider) show(drivers []sdk.Driver) []Row {
+	prefix := "providers." + p.Name + "."
+	var rows []Row
+	for _, r := range []struct{ key, value string }{
+		{"kind", p.Kind},
+		{"credentials", string(p.Credentials)},
+		{"poll_interval", FormatDuration(p.PollInterval)},
+		{"call_timeout", FormatDuration(p.CallTimeout)},
+		{"max_in_flight", strconv.Itoa(p.MaxInFlight)},
+		{"submit_rate", strconv.FormatFloat(p.SubmitRate, 'g', -1, 64)},
+	} {
+		row := Row{Name: prefix + r.key, Value: r.value, Origin: Origin{Kind: FromDefault}}
+		if p.at != nil {
+			if e := p.at.get(r.key); e != nil && e.value.kind != kindNull {
+				row.Origin = p.file.origin(e.value.line, e.value.col)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if p.at == nil {
+		return rows
+	}
+	e := p.at.get("config")
+	if e == nil || e.value.kind != kindMap {
+		return rows
+	}
+	var fields []sdk.SchemaField
+	known := false
+	for _, d := range drivers {
+		if d.Kind == p.Kind {
+			fields, known = d.Config.Fields, true
+		}
+	}
+	return append(rows, p.showMap(prefix+"config", e.value, fields, !known)...)
+}
+
+// showMap lists the leaves of a provider's config. What no schema describes is
+// hidden.
+func (p Provider) showMap(path string, n *node, fields []sdk.SchemaField, hide bool) []Row {
+	var rows []Row
+	for _, e := range n.fields {
+		i := slices.IndexFunc(fields, func(f sdk.SchemaField) bool { return f.Name == e.key })
+		name := path + "." + e.key
+		row := Row{Name: name, Value: sdk.Redacted, Origin: p.file.origin(e.value.line, e.value.col)}
+		if !hide && i >= 0 && !fields[i].Sensitive {
+			if fields[i].Type == sdk.TypeObject && e.value.kind == kindMap {
+				rows = append(rows, p.showMap(name, e.value, fields[i].Fields, false)...)
+				continue
+			}
+			if !sensitiveElem(fields[i]) {
+				row.Value = e.value.text
+				if e.value.kind == kindList || e.value.kind == kindMap {
+					row.Value = string(e.value.json())
+				}
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func sensitiveElem(f sdk.SchemaField) bool {
+	if f.Sensitive || f.Elem != nil && sensitiveElem(*f.Elem) {
+		return true
+	}
+	return slices.ContainsFunc(f.Fields, sensitiveElem)
+}
+
+// String returns a short form for logs, without the provider's own config.
+func (p Provider) String() string {
+	return fmt.Sprintf("%s (%s, credentials %s, every %s)", p.Name, p.Kind, p.Credentials, p.PollInterval.Round(time.Millisecond))
+}
