@@ -1,0 +1,77 @@
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"github.com/windlass-run/windlass/internal/driver/local/proc"
+	"golang.org/x/sys/unix"
+)
+
+// becomeSubreaper makes orphans of the job our children, so that even one that
+// left the job's session and group can be found and waited for.
+func becomeSubreaper() {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	_ = os.WriteFile("/proc/self/comm", []byte("windlass-job"), 0) // for people's ps
+}
+
+// tie lets the job's own process die with us.
+func tie(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+
+const pipeSize = 1 << 20
+
+// widen gives the pipe more room, where that is allowed.
+func widen(f *os.File) {
+	_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize)
+}
+
+// tree returns all living processes of the job.
+func (s *supervisor) tree() ([]proc.Identity, error) {
+	out, err := s.group.Find()
+	if err != nil {
+		return nil, err
+	}
+	below, err := proc.Descendants(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	seen := map[proc.Identity]bool{}
+	for _, id := range out {
+		seen[id] = true
+	}
+	for _, id := range below {
+		if !seen[id] {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+// askTree sends TERM to every process of the job, and CONT, as a stopped one
+// could not heed it.
+func (s *supervisor) askTree() {
+	if _, err := proc.SignalAll(s.tree, syscall.SIGTERM, syscall.SIGCONT); err != nil {
+		s.note("ask to end", err)
+	}
+}
+
+// strike sends KILL to every process of the job.
+func (s *supervisor) strike() (int, error) {
+	n, gerr := s.group.Kill()
+	m, err := proc.KillAll(func() ([]proc.Identity, error) { return proc.Descendants(os.Getpid()) })
+	return n + m, errors.Join(gerr, err)
+}
+
+// left returns what is left of the job, at little cost when that is nothing.
+func (s *supervisor) left() ([]proc.Identity, error) {
+	childless := reapAll()
+	in, err := s.group.Find()
+	if err != nil || childless {
+		return in, err
+	}
+	return s.tree()
+}
+
+// maxRSS is in bytes.
+func maxRSS(u syscall.Rusage) int64 { return u.Maxrss << 10 }
