@@ -1,0 +1,180 @@
+package credential
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// FromEnv returns a resolver over an environment and a table; a nil table is
+// Table().
+func FromEnv(env config.Env, table []Row) CredentialResolver {
+	if table == nil {
+		table = Table()
+	}
+	return &fromEnv{env: env, table: table}
+}
+
+type fromEnv struct {
+	env   config.Env
+	table []Row
+}
+
+var _ CredentialResolver = (*fromEnv)(nil)
+
+func (f *fromEnv) ResolveCredentials(ctx context.Context, r ResolveRequest) (Credentials, error) {
+	if ctx.Err() != nil {
+		return Credentials{}, fmt.Errorf("resolve credentials: %w", context.Cause(ctx))
+	}
+	var row Row
+	for _, x := range f.table {
+		if x.Kind == r.Kind {
+			row = x
+		}
+	}
+	switch r.Mode {
+	case config.CredentialsPocket:
+		return row.pocket(r)
+	case config.CredentialsAmbient, config.CredentialsEnv, "":
+	default:
+		return Credentials{}, fail(r, sdk.InvalidArgument, config.ErrBadValue, "the mode is env, ambient or pocket", "no mode is called %q", r.Mode)
+	}
+	ambient := r.Mode == config.CredentialsAmbient
+	values := map[string]string{}
+	take := func(names []string) {
+		for _, n := range names {
+			if v := f.env.Get(n); v != "" {
+				values[n] = v
+			}
+		}
+	}
+	set, ok := row.complete(f.env)
+	if ok {
+		take(set.Names)
+		take(set.Optional)
+	}
+	if !ok && row.Needed && !ambient {
+		return Credentials{}, f.missing(r, row)
+	}
+	take(row.Also)
+	if ambient {
+		take(row.Ambient)
+	}
+	return New(values, ambient), nil
+}
+
+// complete returns the first set that is there in whole.
+func (r Row) complete(env config.Env) (Set, bool) {
+	for _, s := range r.Sets {
+		if len(absent(env, s)) == 0 {
+			return s, true
+		}
+	}
+	return Set{}, false
+}
+
+func absent(env config.Env, s Set) []string {
+	var out []string
+	for _, n := range s.Names {
+		if env.Get(n) == "" {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// missing says which variables would supply the credentials. Of a set that is
+// there in part it names the rest.
+func (f *fromEnv) missing(r ResolveRequest, row Row) error {
+	var ways []string
+	for _, s := range row.Sets {
+		if rest := absent(f.env, s); len(rest) < len(s.Names) {
+			have := s.Names[0]
+			for _, n := range s.Names {
+				if f.env.Get(n) != "" {
+					have = n
+				}
+			}
+			return fail(r, sdk.Unauthenticated, ErrMissing, "set "+words(rest)+" too, or write credentials: ambient in the provider's entry to use the vendor's own chain",
+				"%s is set, but not %s", have, words(rest))
+		}
+		ways = append(ways, words(s.Names))
+	}
+	return fail(r, sdk.Unauthenticated, ErrMissing, "set "+strings.Join(ways, ", or ")+"; or write credentials: ambient in the provider's entry to use the vendor's own chain",
+		"no credentials are in the environment")
+}
+
+func words(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// pocket gives made-up values once every endpoint is known to be on this
+// machine.
+func (r Row) pocket(req ResolveRequest) (Credentials, error) {
+	if r.Pocket == nil {
+		return Credentials{}, fail(req, sdk.FailedPrecondition, ErrNoPocket, "use credentials: env or ambient", "no pocket cloud speaks for the kind %s", req.Kind)
+	}
+	members := map[string]json.RawMessage{}
+	if len(req.Config) > 0 {
+		if err := json.Unmarshal(req.Config, &members); err != nil {
+			return Credentials{}, fail(req, sdk.InvalidArgument, config.ErrProviderConfig, "", "config is no mapping")
+		}
+	}
+	found := 0
+	for _, name := range r.Endpoints {
+		raw, ok := members[name]
+		if !ok {
+			continue
+		}
+		var s string
+		if json.Unmarshal(raw, &s) != nil || !Loopback(s) {
+			return Credentials{}, fail(req, sdk.FailedPrecondition, ErrNotLoopback, "set "+name+" to an address such as http://127.0.0.1:4566, or use credentials: env for the cloud itself",
+				"credentials: pocket is for this machine alone, and %s is elsewhere", name)
+		}
+		found++
+	}
+	if found == 0 {
+		return Credentials{}, fail(req, sdk.FailedPrecondition, ErrNotLoopback, "set "+strings.Join(r.Endpoints, " or ")+" under config: to the pocket cloud's address, such as http://127.0.0.1:4566",
+			"credentials: pocket needs an endpoint on this machine")
+	}
+	return New(r.Pocket, false), nil
+}
+
+// Loopback reports whether an endpoint, a URL or HOST:PORT, is surely on this
+// machine: an address of the loopback, the name localhost, or a socket in the
+// file system. Other names may lead anywhere.
+func Loopback(endpoint string) bool {
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "tcp://" + endpoint
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.User != nil {
+		return false
+	}
+	switch u.Scheme {
+	case "unix":
+		return u.Host == "" && strings.HasPrefix(u.Path, "/")
+	case "http", "https", "tcp", "grpc":
+	default:
+		return false
+	}
+	host := u.Hostname()
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Zone() == "" && addr.Unmap().IsLoopback()
+}
+
+func fail(r ResolveRequest, code sdk.Code, id, remedy, format string, args ...any) error {
+	return &sdk.Error{Code: code, Op: "resolve credentials", Provider: r.Provider, ID: id, Remedy: remedy, Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,116 @@
+// Package secret turns references such as secret://env/TOKEN into values, and
+// keeps the values out of sight.
+//
+// Two schemes are resolved here: env, the submitter's variables, and file, a
+// file of the submitter's. Others belong to backends, which fetch the value
+// themselves; a resolver is given further ones as a map.
+//
+// A value is in memory alone. The background process doesn't have the
+// submitter's environment, so the submitter resolves what a run's later
+// attempts need beforehand ([Resolver.Snapshot]) and hands it over on the 0600
+// socket; a run's own values then stand in its context ([With]).
+package secret
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// The stable names of this package's errors, which `windlass explain` knows.
+const (
+	ErrUnknownScheme = "secret.unknown-scheme"
+	ErrNotFound      = "secret.not-found"
+	ErrUnusable      = "secret.unusable"
+	ErrRefused       = "secret.refused"
+	ErrNotHeld       = "secret.not-held"
+	ErrBadHandover   = "secret.bad-handover"
+)
+
+// Explanations returns what each error name of this package means, in order.
+func Explanations() [][2]string {
+	return [][2]string{
+		{ErrUnknownScheme, "A secret reference has a scheme that neither Windlass nor the provider knows. docs/secrets.md has the table of schemes and kinds."},
+		{ErrNotFound, "A secret reference names a variable that isn't set or a file that doesn't exist."},
+		{ErrUnusable, "A secret is there, but can't be used: it is empty, larger than 1 MiB, unreadable or no regular file, or the reference has a #key or ?version= that its scheme doesn't have."},
+		{ErrRefused, "The provider takes no secret of that scheme. docs/secrets.md has the table of schemes and kinds. Put the secret where the provider can fetch it itself and refer to it there."},
+		{ErrNotHeld, "The background process needs a secret for a further attempt, and doesn't have it: it was restarted, and secrets are kept in memory alone. Start the job again with `windlass rerun RUN` from where the secret is."},
+		{ErrBadHandover, "The secrets that a command handed to the background process can't be read: the two are of different versions. Run the command again."},
+	}
+}
+
+// Scheme resolves the references of one scheme. Its errors hold no value.
+type Scheme func(ctx context.Context, ref sdk.ParsedSecretRef) (sdk.SecretValue, error)
+
+// Resolver resolves references by scheme. It is safe for concurrent use.
+type Resolver struct {
+	schemes  map[string]Scheme
+	redactor *Redactor
+}
+
+var _ sdk.SecretResolver = (*Resolver)(nil)
+
+// NewResolver returns a resolver of the given schemes. Where redactor isn't
+// nil it learns every value that is resolved.
+func NewResolver(schemes map[string]Scheme, redactor *Redactor) *Resolver {
+	return &Resolver{schemes: maps.Clone(schemes), redactor: redactor}
+}
+
+// Schemes returns the names of the schemes that are resolved here, sorted.
+func (r *Resolver) Schemes() []string { return slices.Sorted(maps.Keys(r.schemes)) }
+
+// ResolveSecret returns the value of a reference: that of the run whose values
+// the context carries, else what the scheme finds. An unknown scheme is
+// Unimplemented.
+func (r *Resolver) ResolveSecret(ctx context.Context, ref sdk.SecretRef) (sdk.SecretValue, error) {
+	p, err := sdk.ParseSecretRef(string(ref))
+	if err != nil {
+		return sdk.SecretValue{}, err
+	}
+	if h, ok := from(ctx); ok {
+		if v, ok := h.values[ref]; ok {
+			return v, nil
+		}
+	}
+	scheme, ok := r.schemes[p.Scheme]
+	if !ok {
+		return sdk.SecretValue{}, unknownScheme(p.Scheme, r.Schemes())
+	}
+	v, err := scheme(ctx, p)
+	if err != nil {
+		return sdk.SecretValue{}, &sdk.Error{Code: sdk.CodeOf(err), Op: "resolve secret", ID: idOf(err), Err: fmt.Errorf("%s: %w", ref, err)}
+	}
+	if r.redactor != nil {
+		r.redactor.Learn(v)
+	}
+	return v, nil
+}
+
+func idOf(err error) string {
+	var e *sdk.Error
+	if errors.As(err, &e) && e.ID != "" {
+		return e.ID
+	}
+	return ErrUnusable
+}
+
+func unknownScheme(scheme string, known []string) error {
+	e := &sdk.Error{Code: sdk.Unimplemented, Op: "resolve secret", ID: ErrUnknownScheme, Err: fmt.Errorf("no scheme is called %q here", scheme)}
+	if len(known) > 0 {
+		e.Remedy = "the schemes are " + strings.Join(known, ", ")
+	}
+	if near := sdk.Nearest(scheme, known); near != "" {
+		e.Err = fmt.Errorf("no scheme is called %q here; did you mean %q?", scheme, near)
+	}
+	return e
+}
+
+// problem makes a scheme's error.
+func problem(code sdk.Code, id, remedy, format string, args ...any) error {
+	return &sdk.Error{Code: code, ID: id, Remedy: remedy, Err: fmt.Errorf(format, args...)}
+}

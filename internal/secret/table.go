@@ -1,0 +1,73 @@
+package secret
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Delivery is what becomes of a reference on a kind.
+type Delivery struct {
+	// Refused: the kind takes no secret of the scheme.
+	Refused bool
+	// How says in a few words what happens.
+	How string
+	// NeedsVisible: only with AllowVisibleSecret.
+	NeedsVisible bool
+}
+
+// Deliver returns what a driver does with references of a scheme. Local are
+// the schemes that are resolved on the submitter's machine.
+func Deliver(scheme string, local []string, d sdk.Driver) Delivery {
+	if !slices.Contains(d.Schemes, scheme) {
+		return Delivery{Refused: true, How: "refused"}
+	}
+	here := slices.Contains(local, scheme)
+	switch d.Guarantees.Secrets {
+	case sdk.SecretReference:
+		if here {
+			return Delivery{How: "resolved here, stored by the driver, passed on by name"}
+		}
+		return Delivery{How: "passed on; the backend fetches it"}
+	case sdk.SecretSealed:
+		return Delivery{How: "resolved, sealed"}
+	case sdk.SecretFile:
+		return Delivery{How: "resolved, a file that only the job reads"}
+	case sdk.SecretProcessEnv:
+		return Delivery{How: "resolved, a variable of the process"}
+	case sdk.SecretVisibleEnv:
+		return Delivery{How: "resolved, a visible variable; needs `--allow-visible-secret`", NeedsVisible: true}
+	}
+	return Delivery{Refused: true, How: "refused"}
+}
+
+// Check returns what is wrong with a run's references on a driver, before
+// launch: schemes that nobody knows and schemes that the driver refuses.
+func Check(refs map[string]sdk.SecretRef, local []string, d sdk.Driver) []sdk.Problem {
+	var ps []sdk.Problem
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		bad := func(code sdk.Code, format string, args ...any) {
+			ps = append(ps, sdk.Problem{Field: "secrets." + name, Value: string(refs[name]), Message: fmt.Sprintf(format, args...), Code: code})
+		}
+		p, err := sdk.ParseSecretRef(string(refs[name]))
+		if err != nil {
+			// The text may be the secret itself.
+			ps = append(ps, sdk.Problem{Field: "secrets." + name, Message: err.Error(), Code: sdk.InvalidArgument})
+			continue
+		}
+		if Deliver(p.Scheme, local, d).Refused {
+			takes := "this kind takes no secrets"
+			if len(d.Schemes) > 0 {
+				takes = "it takes " + strings.Join(slices.Sorted(slices.Values(d.Schemes)), ", ")
+				if near := sdk.Nearest(p.Scheme, d.Schemes); near != "" {
+					takes = fmt.Sprintf("did you mean %q? %s", near, takes)
+				}
+			}
+			bad(sdk.Unimplemented, "the kind %s takes no secret of the scheme %s; %s", d.Kind, p.Scheme, takes)
+		}
+	}
+	return ps
+}
