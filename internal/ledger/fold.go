@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,10 +33,11 @@ func Fold(run Run, attempts []Attempt, ev Event) (Run, []Attempt, error) {
 	return Apply(run, attempts, ev, c)
 }
 
-// Apply is Fold with the change decoded.
+// Apply is Fold with the change decoded. It leaves its arguments as they are.
 func Apply(run Run, attempts []Attempt, ev Event, c Change) (Run, []Attempt, error) {
+	before, attemptsBefore := run, attempts
 	refuse := func(format string, args ...any) (Run, []Attempt, error) {
-		return run, attempts, &sdk.Error{Code: sdk.FailedPrecondition, Op: "apply " + string(ev.Kind),
+		return before, attemptsBefore, &sdk.Error{Code: sdk.FailedPrecondition, Op: "apply " + string(ev.Kind),
 			Err: fmt.Errorf("run %s: %w", ev.Run.Short(), fmt.Errorf(format, args...))}
 	}
 	if q := c.Requested; q != nil {
@@ -53,6 +55,7 @@ func Apply(run Run, attempts []Attempt, ev Event, c Change) (Run, []Attempt, err
 		return refuse("there is no such run")
 	}
 	run.Events++
+	attempts = slices.Clone(attempts)
 	att := attemptAt(attempts, ev.Attempt)
 	if l := c.Launched; l != nil {
 		if ev.Attempt != run.Attempt+1 || att != nil {

@@ -204,6 +204,9 @@ type Change struct {
 	AttemptOnly bool `json:"attempt_only,omitzero"`
 	// Finished: nothing is left to do for the run.
 	Finished bool `json:"finished,omitzero"`
+	// Checkpoint says what pruning took out of the chain; only KindCheckpoint
+	// has it, and its event has no run.
+	Checkpoint *Checkpoint `json:"checkpoint,omitzero"`
 	// Detail is for people and for audit; it folds into nothing.
 	Detail map[string]string `json:"detail,omitzero"`
 }
@@ -228,6 +231,27 @@ type Launched struct {
 	Launch json.RawMessage `json:"launch"`
 }
 
+// Checkpoint is what pruning left out: the newest one holds for the whole chain
+// before it, those before it are themselves pruned.
+type Checkpoint struct {
+	// Before: runs that finished before this time were removed.
+	Before time.Time `json:"before"`
+	// Runs is how many runs this pruning removed, Events how many events are
+	// missing from the chain in all.
+	Runs   int64 `json:"runs"`
+	Events int64 `json:"events"`
+	// Gaps are the missing ranges, in order.
+	Gaps []Gap `json:"gaps,omitzero"`
+}
+
+// Gap is a range of events that is missing. Hash is that of its last event,
+// to which the next one links.
+type Gap struct {
+	From int64  `json:"from"`
+	To   int64  `json:"to"`
+	Hash string `json:"hash"`
+}
+
 // NewEvent is an event before it has its place in the chain.
 type NewEvent struct {
 	Attempt int
@@ -244,7 +268,8 @@ type Write struct {
 	// cancel requests and abandonment are written without.
 	Holder sdk.ID
 	Fence  int64
-	// Claim makes Holder the holder of the run that this write creates.
+	// Claim makes Holder the holder of the run that this write creates, under
+	// fence 1; Fence is not looked at.
 	Claim bool
 	// Admit, when not nil, makes the write wait its turn: it is applied only
 	// while the provider has a free place, and no older run with a live holder
@@ -277,7 +302,8 @@ type Holder struct {
 	Expires time.Time
 }
 
-// RunFilter chooses runs. The zero filter is all of them, newest first.
+// RunFilter chooses runs. The zero filter is all of them, newest first: in the
+// order in which they were recorded, turned round.
 type RunFilter struct {
 	// Open: only runs with something left to do.
 	Open bool
@@ -289,8 +315,9 @@ type RunFilter struct {
 	Target   string
 	Name     string
 	Actor    string
-	Since    time.Time
-	Until    time.Time
+	// Since and Until bound RequestedAt: from Since on, before Until.
+	Since time.Time
+	Until time.Time
 	// Suffix matches the end of the ID's text form.
 	Suffix string
 	// After continues behind this run, in the order of the listing.
@@ -350,8 +377,8 @@ type Store interface {
 	// Claim makes holder the holder of a run if its fence is still expected,
 	// and returns the new fence; Aborted otherwise.
 	Claim(ctx context.Context, run, holder sdk.ID, expected int64) (fence int64, err error)
-	// ClaimAll claims every open run that has no holder, or one of dead, and
-	// returns the runs as claimed.
+	// ClaimAll claims every open run that has no holder, or one of dead, oldest
+	// first and at most limit (0 is no bound), and returns the runs as claimed.
 	ClaimAll(ctx context.Context, holder sdk.ID, dead []sdk.ID, limit int) ([]Run, error)
 	// Release leaves a run without a holder; Aborted when fence is old.
 	Release(ctx context.Context, run, holder sdk.ID, fence int64) error
@@ -364,8 +391,9 @@ type Store interface {
 	// against known, the head kept outside.
 	Head(ctx context.Context) (Head, error)
 	Verify(ctx context.Context, known *Head) (Report, error)
-	// Remove deletes the rows and events' details of finished runs up to a
-	// time behind a checkpoint in the chain, and returns how many.
+	// Prune removes the runs that finished before a time, with their attempts
+	// and events, writes a checkpoint into the chain that says what is missing,
+	// and returns how many runs there were.
 	Prune(ctx context.Context, before time.Time, actor string) (int, error)
 	Close() error
 }

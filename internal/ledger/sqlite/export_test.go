@@ -1,0 +1,4 @@
+package sqlite
+
+// Commits returns how many transactions the store committed.
+func Commits(s *Store) int64 { return s.w.commits.Load() }

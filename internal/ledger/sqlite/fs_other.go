@@ -1,0 +1,14 @@
+//go:build !linux && !darwin
+
+package sqlite
+
+import "math"
+
+// networkFS can't tell here.
+func networkFS(string) (string, error) { return "", nil }
+
+// freeBytes can't tell here.
+func freeBytes(string) (int64, error) { return math.MaxInt64, nil }
+
+// syncDir has nothing to do where a directory can't be synced.
+func syncDir(string) error { return nil }

@@ -1,0 +1,160 @@
+// Package sqlite keeps the ledger in an SQLite database: the embedded default.
+//
+// Files in the state directory, all 0600: ledger.db with its -wal and -shm,
+// ledger.head (the end of the chain, kept apart so that a cut is noticed),
+// ledger.ballast (space that is given up when the disk is full, so that what
+// runs can be ended on record), ledger.lock (held while migrating) and copies
+// named ledger.db.vN-TIME.bak from before migrations.
+//
+// A process writes through one goroutine and one connection. It puts
+// everything that is waiting into one transaction and syncs once for all.
+package sqlite
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+var _ ledger.Store = (*Store)(nil)
+
+// Options set how a ledger is opened. The zero value is the default.
+type Options struct {
+	// Clock stamps events; nil is the system's.
+	Clock sdk.Clock
+	// Logger takes what no caller can be told, such as a head file that
+	// could not be written; nil drops it.
+	Logger *slog.Logger
+	// BusyTimeout is how long a call waits for other processes' transactions
+	// before it is Unavailable; 0 is 15 s.
+	BusyTimeout time.Duration
+	// PollInterval is how often other processes' commits are looked for while
+	// somebody waits for a change; 0 is 60 ms.
+	PollInterval time.Duration
+	// HeadInterval is the least time between two writes of the head file; 0
+	// is 1 s. Close always writes it.
+	HeadInterval time.Duration
+	// Inspect opens a ledger that is behind its head file, which is DataLoss
+	// otherwise, so that it can be verified and exported.
+	Inspect bool
+	// BallastBytes is the size of the ballast; 0 is 1 MiB.
+	BallastBytes int64
+}
+
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = sdk.SystemClock()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.BusyTimeout == 0 {
+		o.BusyTimeout = 15 * time.Second
+	}
+	if o.PollInterval == 0 {
+		o.PollInterval = 60 * time.Millisecond
+	}
+	if o.HeadInterval == 0 {
+		o.HeadInterval = time.Second
+	}
+	if o.BallastBytes == 0 {
+		o.BallastBytes = 1 << 20
+	}
+	return o
+}
+
+// Store is a ledger in SQLite.
+type Store struct {
+	dir, path string
+	opts      Options
+	id        string
+	w         *writer
+	readers   *pool
+	changes   *changes
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// ID returns the ledger's random ID.
+func (s *Store) ID() string { return s.id }
+
+// Changed returns a channel that is closed at the next change by any process.
+func (s *Store) Changed() <-chan struct{} {
+	c, first := s.changes.wait()
+	if first {
+		s.w.poke()
+	}
+	return c
+}
+
+// Close ends all transactions and writes the head file. Calls in flight are
+// finished first; later ones are FailedPrecondition.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		err := s.w.close()
+		if rerr := s.readers.close(); err == nil {
+			err = rerr
+		}
+		s.closeErr = s.wrap("close ledger", err)
+	})
+	return s.closeErr
+}
+
+// Head returns the end of the chain.
+func (s *Store) Head(ctx context.Context) (h ledger.Head, err error) {
+	err = s.read(ctx, "read head", func(c *conn) error {
+		h, err = readHead(ctx, c)
+		return err
+	})
+	return h, err
+}
+
+func readHead(ctx context.Context, c *conn) (h ledger.Head, err error) {
+	found, err := c.one(ctx, "SELECT ledger_id, head_count, head_hash FROM meta", nil, func(r row) error {
+		h = ledger.Head{LedgerID: r.text(0), Count: r.int(1), Hash: r.hash(2)}
+		return nil
+	})
+	if err == nil && !found {
+		err = damaged("the table meta is empty")
+	}
+	return h, err
+}
+
+// changes tells waiters that the ledger changed.
+type changes struct {
+	mu      sync.Mutex
+	ch      chan struct{}
+	waiting bool
+}
+
+// wait returns the channel of the next change; first reports that nobody was
+// waiting before.
+func (c *changes) wait() (ch <-chan struct{}, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ch == nil {
+		c.ch = make(chan struct{})
+	}
+	first = !c.waiting
+	c.waiting = true
+	return c.ch, first
+}
+
+func (c *changes) fire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting {
+		close(c.ch)
+		c.ch, c.waiting = nil, false
+	}
+}
+
+func (c *changes) wanted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waiting
+}
