@@ -1,0 +1,64 @@
+package joblog
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// FS is what the store needs of a file system. Tests bring their own, to see
+// full disks, short writes and torn tails. Names are paths of the host.
+type FS interface {
+	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
+	MkdirAll(name string, perm fs.FileMode) error
+	ReadDir(name string) ([]fs.DirEntry, error)
+	Stat(name string) (fs.FileInfo, error)
+	Remove(name string) error
+	RemoveAll(name string) error
+	// SyncDir makes the names in a folder durable, where the system needs it.
+	SyncDir(name string) error
+}
+
+// File is an open file of an FS. ReadAt and WriteAt follow io.ReaderAt and
+// io.WriterAt and may run at the same time.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+}
+
+// OS returns the host's file system.
+func OS() FS { return osFS{} }
+
+type osFS struct{}
+
+var (
+	_ FS   = osFS{}
+	_ File = (*os.File)(nil)
+)
+
+func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
+func (osFS) ReadDir(name string) ([]fs.DirEntry, error)   { return os.ReadDir(name) }
+func (osFS) Stat(name string) (fs.FileInfo, error)        { return os.Stat(name) }
+func (osFS) Remove(name string) error                     { return os.Remove(name) }
+func (osFS) RemoveAll(name string) error                  { return os.RemoveAll(name) }
+func (osFS) SyncDir(name string) error                    { return syncDir(name) }
+
+// isFull reports whether err says that there is no room.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,376 @@
+package joblog
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// ReadOptions say what to read. The zero value reads all that is there.
+type ReadOptions struct {
+	// From is where to go on; the zero Position is the start. One of another
+	// attempt is InvalidArgument.
+	From Position
+	// Follow goes on until the log ends, and waits for one that isn't there
+	// yet.
+	Follow bool
+	// Since leaves out entries with an earlier time. An entry without a time
+	// counts as being as old as the newest before it.
+	Since time.Time
+	// Tail, when not nil, leaves out all but the last lines of what the other
+	// options choose; 0 is none, negative is all. A line that has not ended
+	// yet counts. With From, reading starts at the later of the two.
+	Tail *int
+	// Streams, when not empty, chooses streams. Gaps are always given, unless
+	// they concern other streams alone.
+	Streams []sdk.Stream
+}
+
+// Lines returns a ReadOptions.Tail of n lines.
+func Lines(n int) *int { return &n }
+
+// Item is one item of a log: exactly one of Entry, Gap and End is set.
+type Item struct {
+	// Entry and its Data are good until the next item is asked for.
+	Entry *sdk.LogChunk
+	// Continued says that the next entry of the same stream goes on with the
+	// same chunk, which was too long for one.
+	Continued bool
+	Gap       *sdk.LogGap
+	// End is the last item of a log that has ended.
+	End *sdk.LogEnd
+	// Pos is the place right behind this item.
+	Pos Position
+}
+
+const (
+	minPoll = 5 * time.Millisecond
+	maxPoll = 100 * time.Millisecond
+)
+
+// Read reads a log while it is being written or afterwards. The chunks are not
+// those that were appended; bytes, their order within a stream, their times
+// and the arrival of items are. With Follow it waits for more, sees what this
+// process appended at once and what another did within about 100 ms, and ends
+// with End, with an error, or when ctx ends, which is an error too. Without
+// Follow it stops where the log is at the moment; only a log that has ended
+// brings an End. A log that isn't there yet is empty; one that retention
+// removed is NotFound with the ID ErrIDExpired. The error comes last.
+func (s *Store) Read(ctx context.Context, k Key, o ReadOptions) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		r, err := s.reader(k, o)
+		if err != nil {
+			yield(Item{}, err)
+			return
+		}
+		defer r.close()
+		if err := r.run(ctx, yield); err != nil {
+			yield(Item{}, err)
+		}
+	}
+}
+
+type reader struct {
+	s     *Store
+	k     Key
+	o     ReadOptions
+	dir   string
+	known headers
+	bell  *bell
+	mask  streamMask
+	since stamp
+
+	cur  *header
+	scan *scanner
+	// sealed says that scan.limit is where cur ends for good; next is what
+	// follows it, nil for the end of the log.
+	sealed bool
+	next   *header
+	final  *checkpoint
+	// at is the place in the segment. While behind is set it lies before seen,
+	// the place up to which all was shown, in some stream.
+	at, seen state
+	behind   bool
+	// newest is the time of an entry that has none.
+	newest stamp
+
+	entry sdk.LogChunk
+	gap   sdk.LogGap
+	pause time.Duration
+	stop  bool // the consumer has had enough
+}
+
+const opRead = "read log"
+
+func (s *Store) reader(k Key, o ReadOptions) (*reader, error) {
+	if err := k.check(opRead); err != nil {
+		return nil, err
+	}
+	if !o.From.IsZero() && o.From.Attempt() != k.Attempt {
+		return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: opRead, Field: "from", Remedy: "start without a position, or read that attempt",
+			Err: fmt.Errorf("the position belongs to attempt %d, not %d", o.From.Attempt(), k.Attempt)}
+	}
+	r := &reader{s: s, k: k, o: o, dir: s.attemptDir(k), known: headers{}, mask: allStreams, since: stampOf(o.Since)}
+	if len(o.Streams) > 0 {
+		r.mask = 0
+		for _, name := range o.Streams {
+			n, ok := streamNumber(name)
+			if !ok {
+				return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: opRead, Field: "streams", Err: fmt.Errorf("stream %q is unknown", name)}
+			}
+			r.mask |= 1 << n
+		}
+	}
+	r.at, r.seen = newState(), o.From.state()
+	r.newest = unknownTime
+	r.bell = s.bell(k)
+	return r, nil
+}
+
+func (r *reader) close() {
+	r.s.dropBell(r.k)
+	if r.scan != nil {
+		_ = r.scan.close()
+	}
+}
+
+type yielder = func(Item, error) bool
+
+// run reads until the log ends, the consumer stops, or, without Follow, until
+// there is no more.
+func (r *reader) run(ctx context.Context, yield yielder) error {
+	exists, placed := false, false
+	for {
+		// Taken before looking, so that nothing is missed in between.
+		var rung <-chan struct{}
+		if r.o.Follow {
+			rung = r.bell.wait()
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%s: %w", opRead, context.Cause(ctx))
+		}
+		if r.scan != nil {
+			if err := r.drain(ctx, yield); err != nil || r.stop {
+				return err
+			}
+			if r.sealed {
+				done, err := r.advance(yield)
+				if done || err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		d, err := r.s.look(r.dir, r.known)
+		switch {
+		case isMissing(err):
+			if err := r.s.expired(opRead, r.k.Run); err != nil {
+				return err
+			}
+			if exists {
+				return sdk.Errorf(sdk.NotFound, opRead, "%s: the log vanished", r.k)
+			}
+		case err != nil:
+			return diskError(opRead, err)
+		default:
+			exists = true
+			if r.final, err = r.s.newest(r.dir, d.claims); err != nil {
+				return diskError(opRead, err)
+			}
+			if !placed {
+				switch err := r.place(d); {
+				case isMissing(err):
+					continue // the cap dropped a segment since we looked
+				case err != nil:
+					return diskError(opRead, err)
+				}
+			}
+			moved, err := r.arrange(d, yield)
+			if err != nil || r.stop {
+				return err
+			}
+			placed = true
+			if moved {
+				r.pause = 0
+				continue
+			}
+		}
+		placed = true // what comes from now on is all new
+		if !r.o.Follow {
+			return nil
+		}
+		r.wait(ctx, rung)
+	}
+}
+
+// place turns Since and Tail into a place.
+func (r *reader) place(d folder) error {
+	if r.o.Tail == nil || *r.o.Tail < 0 || len(d.chain) == 0 {
+		return nil
+	}
+	p, err := r.tail(d, *r.o.Tail)
+	if err != nil {
+		return err
+	}
+	r.seen.raise(&p)
+	return nil
+}
+
+// wait waits for the bell or a while, longer each time.
+func (r *reader) wait(ctx context.Context, rung <-chan struct{}) {
+	r.pause = min(max(2*r.pause, minPoll), maxPoll)
+	t := time.NewTimer(r.pause)
+	defer t.Stop()
+	select {
+	case <-rung:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// arrange finds what to read after the current segment and reports whether
+// there is anything to do: a segment to start, or more of this one.
+func (r *reader) arrange(d folder, yield yielder) (bool, error) {
+	i := -1
+	if r.cur != nil {
+		i = slices.IndexFunc(d.chain, func(h *header) bool { return h.ID == r.cur.ID })
+	}
+	switch {
+	case len(d.chain) == 0:
+		if r.final.final() {
+			r.sealed, r.next = true, nil
+			_, err := r.advance(yield)
+			r.stop = true
+			return true, err
+		}
+		return false, nil
+	case i < 0:
+		return true, r.enter(d.chain, max(seek(d.chain, r.shown()), r.first(d.chain), 0), yield)
+	case i+1 < len(d.chain):
+		r.sealed, r.next = true, d.chain[i+1]
+		if n := lengthOf(d.chain, i); n >= 0 {
+			r.scan.limit = n
+		}
+		return true, nil
+	case r.final.final():
+		r.sealed, r.next = true, nil
+		if l := r.final.Last; l != nil && l.segID == r.cur.ID {
+			r.scan.limit = l.Length
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// first returns the first segment that can hold anything recent enough.
+func (r *reader) first(chain []*header) int {
+	if !r.since.known() {
+		return -1
+	}
+	for i := len(chain) - 1; i > 0; i-- {
+		if n := chain[i].Start.Newest; n.known() && n.before(r.since) {
+			r.seen.raise(&chain[i].Start)
+			return i
+		}
+	}
+	return -1
+}
+
+// shown is the place up to which all was shown.
+func (r *reader) shown() *state {
+	if r.behind || r.cur == nil {
+		return &r.seen
+	}
+	return &r.at
+}
+
+// advance leaves a segment that was read to its end. It reports whether the
+// log is at its end.
+func (r *reader) advance(yield yielder) (bool, error) {
+	if r.next != nil {
+		h := r.next
+		return r.stop, r.enter([]*header{h}, 0, yield)
+	}
+	end := r.final.End
+	why := whyDamaged
+	if end.Lost > r.shown().Lost {
+		why = whyFull
+	}
+	if !r.skip(end, why, unknownTime, yield) {
+		return true, nil
+	}
+	r.stop = true
+	yield(Item{End: &sdk.LogEnd{Verdict: r.final.Verdict}, Pos: positionAt(r.k.Attempt, r.shown())}, nil)
+	return true, nil
+}
+
+// enter starts reading a segment. What lies between the place shown and its
+// start becomes a gap.
+func (r *reader) enter(chain []*header, i int, yield yielder) error {
+	h := chain[i]
+	sc, err := r.s.scan(r.dir, h, lengthOf(chain, i))
+	if isMissing(err) {
+		r.leave() // dropped since we looked: look again
+		return nil
+	}
+	if err != nil {
+		return diskError(opRead, err)
+	}
+	why := whyDamaged
+	if h.Truncated || (r.cur != nil && h.ID.Number > r.cur.ID.Number+1) {
+		why = whyCapped
+	}
+	r.leave()
+	r.scan = sc
+	if !r.skip(&h.Start, why, h.First, yield) {
+		return nil
+	}
+	r.cur = h
+	r.at.set(&h.Start)
+	r.newest = h.Start.Newest
+	r.behind = !r.at.holds(&r.seen)
+	return nil
+}
+
+const (
+	whyDamaged = "a part of the stored log is damaged or missing"
+	whyCapped  = "the log outgrew its size cap, which keeps the head and the tail"
+)
+
+// leave closes the current segment; the place shown stays in seen.
+func (r *reader) leave() {
+	r.seen.set(r.shown())
+	if r.scan != nil {
+		_ = r.scan.close()
+	}
+	r.cur, r.scan, r.sealed, r.next, r.behind = nil, nil, false, nil, false
+}
+
+// skip moves the place shown to a place, and shows a gap if that leaves
+// anything out. It reports whether to go on.
+func (r *reader) skip(to *state, why string, until stamp, yield yielder) bool {
+	shown := r.shown()
+	if shown.holds(to) {
+		return true
+	}
+	bytes, lacks := shown.missing(to, r.mask), shown.lacks(to, r.mask)
+	since := shown.Newest
+	shown.raise(to)
+	if !lacks {
+		return true
+	}
+	r.gap = sdk.LogGap{From: since.time(), To: until.time(), Bytes: bytes, Why: why}
+	return r.give(Item{Gap: &r.gap}, yield)
+}
+
+func (r *reader) give(it Item, yield yielder) bool {
+	it.Pos = positionAt(r.k.Attempt, r.shown())
+	if !yield(it, nil) {
+		r.stop = true
+	}
+	return !r.stop
+}

@@ -1,0 +1,386 @@
+package joblog
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Sync makes what was appended durable, and then the newest cursor, which
+// Cursor returns from then on. It costs nothing when nothing has changed. Its
+// error is the disk's (ErrIDDisk; ResourceExhausted when it is full), after
+// which the writer goes on and Sync may be tried again, or one of Append's.
+func (w *Writer) Sync() error {
+	w.syncMu.Lock()
+	defer w.syncMu.Unlock()
+	const op = "sync log"
+	w.mu.Lock()
+	if err := w.usable(op); err != nil {
+		w.mu.Unlock()
+		return err
+	}
+	now := time.Now()
+	if err := w.write(now); err != nil {
+		w.mu.Unlock()
+		if w.err != nil {
+			return w.err
+		}
+		return diskError(op, err)
+	}
+	if err := w.fence(now, true); err != nil {
+		w.mu.Unlock()
+		return err
+	}
+	p, err := w.plan()
+	w.mu.Unlock()
+	if err != nil {
+		return diskError(op, err)
+	}
+	c, err := w.checkpoint(p)
+	if err != nil {
+		w.done(p, err)
+		return sdk.Errorf(sdk.InvalidArgument, op, "%s: the driver's cursor: %w", w.k, err)
+	}
+	if p.idle() {
+		w.done(p, nil)
+		return nil
+	}
+	err = w.files(p)
+	if err == nil && p.cursorNo != p.savedNo {
+		err = w.commit(c)
+	}
+	w.done(p, err)
+	return diskError(op, err)
+}
+
+// plan is what one sync has to do.
+type plan struct {
+	dirty    []segID
+	seg      *segment
+	size     int64
+	dir      bool
+	cursor   *sdk.LogCursor
+	at       state
+	base     checkpoint
+	cursorNo int64
+	savedNo  int64
+}
+
+// plan takes what is unsynced; done gives it back after a failure.
+func (w *Writer) plan() (*plan, error) {
+	if w.rewrite {
+		if err := w.repeat(); err != nil {
+			return nil, err
+		}
+		w.rewrite = false
+	}
+	p := &plan{dirty: w.dirty, dir: w.dirDirty, at: w.cursorAt.clone(), base: w.durable, cursorNo: w.cursorNo, savedNo: w.savedNo}
+	p.base.Truncated = w.truncated
+	if w.cursor != nil {
+		p.cursor = copyCursor(nil, w.cursor)
+	}
+	w.dirty, w.dirDirty = nil, false
+	if w.seg != nil && w.seg.synced < w.seg.size {
+		p.seg, p.size = w.seg, w.seg.size
+		p.seg.pinned = true
+	}
+	return p, nil
+}
+
+// idle reports whether there is nothing to make durable.
+func (p *plan) idle() bool {
+	return len(p.dirty) == 0 && p.seg == nil && p.cursorNo == p.savedNo
+}
+
+func (w *Writer) checkpoint(p *plan) (*checkpoint, error) {
+	c := p.base
+	c.Seq++
+	c.At = p.at
+	if p.cursor != nil {
+		b, err := p.cursor.Encode()
+		if err != nil {
+			return nil, err
+		}
+		c.Cursor = json.RawMessage(b)
+	}
+	return &c, nil
+}
+
+// files makes the segments and their names durable.
+func (w *Writer) files(p *plan) error {
+	for _, id := range p.dirty {
+		f, err := w.s.fs.OpenFile(filepath.Join(w.dir, id.name()), os.O_RDWR, 0)
+		if isMissing(err) {
+			continue // the cap dropped it
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	if p.seg != nil {
+		if err := p.seg.file.Sync(); err != nil {
+			return err
+		}
+	}
+	if p.dir {
+		if err := w.s.fs.SyncDir(w.dir); err != nil {
+			return err
+		}
+	}
+	if w.parents {
+		if err := w.s.fs.SyncDir(filepath.Dir(w.dir)); err != nil {
+			return err
+		}
+		if err := w.s.fs.SyncDir(w.s.dir); err != nil {
+			return err
+		}
+		w.parents = false
+	}
+	return nil
+}
+
+// commit makes a checkpoint durable, and then removes those of older terms.
+func (w *Writer) commit(c *checkpoint) error {
+	slot := w.slot
+	if err := w.writeMark(c); err != nil {
+		return err
+	}
+	if err := w.mark.Sync(); err != nil {
+		w.slot = slot
+		return err
+	}
+	w.mu.Lock()
+	w.durable = *c
+	w.mu.Unlock()
+	if !w.swept {
+		w.swept = true
+		w.sweep()
+	}
+	return nil
+}
+
+// sweep removes the checkpoint files of older terms: ours says all they said.
+func (w *Writer) sweep() {
+	entries, err := w.s.fs.ReadDir(w.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if t, ok := parseClaim(e.Name()); ok && t.compare(w.term) < 0 {
+			_ = w.s.fs.Remove(filepath.Join(w.dir, e.Name())) // it counts no more
+		}
+	}
+}
+
+func (w *Writer) done(p *plan, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.seg != nil {
+		p.seg.pinned = false
+		if p.seg.orphan {
+			_ = p.seg.file.Close() // synced already, or dirty and opened again
+		}
+	}
+	if err != nil {
+		w.dirty = append(p.dirty, w.dirty...)
+		w.dirDirty = w.dirDirty || p.dir
+		// The kernel may have forgotten what it couldn't write: a second
+		// fsync that succeeds proves nothing.
+		w.rewrite = true
+		return
+	}
+	if p.idle() {
+		w.dirDirty = w.dirDirty || p.dir
+	}
+	w.savedNo = p.cursorNo
+	if p.seg != nil {
+		p.seg.synced = p.size
+	}
+}
+
+// repeat writes again what an fsync failed to make durable, so that the next
+// one means it. What can't be read back any more is left as it is: readers
+// see the damage and tell it as a gap.
+func (w *Writer) repeat() error {
+	ids := slices.Clone(w.dirty)
+	if w.seg != nil {
+		ids = append(ids, w.seg.id)
+		w.seg.synced = 0
+	}
+	for _, id := range ids {
+		i := slices.IndexFunc(w.segs, func(e extent) bool { return e.id == id })
+		if i < 0 {
+			continue
+		}
+		f, err := w.s.fs.OpenFile(filepath.Join(w.dir, id.name()), os.O_RDWR, 0)
+		if isMissing(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(rewrite(f, w.segs[i].size), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rewrite(f File, size int64) error {
+	buf := make([]byte, maxScan)
+	for off := int64(0); off < size; {
+		n, err := f.ReadAt(buf[:min(size-off, maxScan)], off)
+		if n == 0 {
+			return err
+		}
+		if m, err := f.WriteAt(buf[:n], off); err != nil {
+			return err
+		} else if m < n {
+			return errShortWrite
+		}
+		off += int64(n)
+	}
+	return nil
+}
+
+// Finish ends the log with the driver's verdict, made worse by what happened
+// here: VerdictTruncatedByUs when the cap dropped something, VerdictGap when a
+// part is missing. It returns the verdict that it made durable, and the same
+// again when it is called again, also by later writers. If the disk is still
+// full, what it didn't take is lost, and the end is written into room that was
+// taken before. After an error the end is not durable and Finish may be called
+// again.
+func (w *Writer) Finish(v sdk.Verdict) (sdk.Verdict, error) {
+	const op = "finish log"
+	w.syncMu.Lock()
+	defer w.syncMu.Unlock()
+	w.mu.Lock()
+	if w.durable.final() {
+		v := w.durable.Verdict
+		w.mu.Unlock()
+		return v, nil
+	}
+	p, err := w.end(op, v)
+	w.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	c, err := w.checkpoint(p)
+	if err != nil {
+		w.done(p, err)
+		return "", sdk.Errorf(sdk.InvalidArgument, op, "%s: the driver's cursor: %w", w.k, err)
+	}
+	c.Verdict = w.verdict(v)
+	w.mu.Lock()
+	end, last := w.at.clone(), w.last
+	w.mu.Unlock()
+	c.End = &end
+	if last.Number != 0 {
+		c.Last = &last
+	}
+	if err = w.files(p); err == nil {
+		err = w.commit(c)
+	}
+	w.done(p, err)
+	if err != nil {
+		return "", diskError(op, err)
+	}
+	w.mu.Lock()
+	if w.seg != nil {
+		w.rotate()
+	}
+	w.mu.Unlock()
+	w.bell.ring()
+	return c.Verdict, nil
+}
+
+// end takes the writer to its last place.
+func (w *Writer) end(op string, v sdk.Verdict) (*plan, error) {
+	if !slices.Contains(sdk.Verdicts(), v) {
+		return nil, sdk.Errorf(sdk.InvalidArgument, op, "verdict %q is unknown", v)
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	if w.closed {
+		return nil, sdk.Errorf(sdk.FailedPrecondition, op, "%s: the writer is closed", w.k)
+	}
+	w.ended = true
+	if w.takeover != nil {
+		w.resolve(true)
+	}
+	now := time.Now()
+	if err := w.write(now); err != nil {
+		if w.err != nil {
+			return nil, w.err
+		}
+		w.at.Lost = w.out.Lost + w.out.missing(&w.at, allStreams)
+		w.buf, w.loss = nil, nil
+	}
+	if err := w.fence(now, true); err != nil {
+		return nil, err
+	}
+	if d, err := w.s.look(w.dir, headers{}); err == nil {
+		for _, e := range w.segs {
+			if !slices.ContainsFunc(d.chain, func(h *header) bool { return h.ID == e.id }) {
+				w.truncated = true // an older holder's cap was faster than the fence
+			}
+		}
+	}
+	p, err := w.plan()
+	return p, diskError(op, err)
+}
+
+// verdict is v, made worse by what happened here.
+func (w *Writer) verdict(v sdk.Verdict) sdk.Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at.Gaps > 0 && (v == sdk.VerdictComplete || v == sdk.VerdictQuiet) {
+		v = sdk.VerdictGap
+	}
+	if w.at.Lost > 0 {
+		v = v.Worse(sdk.VerdictGap)
+	}
+	if w.truncated {
+		v = v.Worse(sdk.VerdictTruncatedByUs)
+	}
+	return v
+}
+
+// Close syncs and gives the log up without ending it: the next holder goes on
+// at the last cursor. It returns Sync's error, but for a writer that has ended
+// or was replaced. It is idempotent.
+func (w *Writer) Close() error {
+	var err error
+	w.mu.Lock()
+	live := w.usable("close log") == nil
+	w.mu.Unlock()
+	if live {
+		err = w.Sync()
+	}
+	w.syncMu.Lock()
+	defer w.syncMu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if w.seg != nil {
+		w.rotate()
+	}
+	_ = w.mark.Close() // what counts of it is synced
+	w.unregister()
+	return err
+}
