@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/windlass-run/windlass/sdk"
 )
 
 // FileName is the name of a config file.
@@ -254,25 +252,26 @@ func (f *file) checkMap(n *node, s *shape, path string) []Problem {
 			// An empty section, such as "providers:" with all entries commented out.
 		case e.value.kind == kindNull && s.named() != nil && slices.Contains(builtin(), e.key):
 			// "docker:" alone is the provider with its defaults.
+		case e.value.kind == kindNull && path == "providers":
+			ps = append(ps, noKind(at(e), key))
 		case e.value.kind != kindMap:
 			ps = append(ps, Problem{ID: ErrBadValue, Origin: at(e), Key: key, Message: "wants a mapping, has " + e.value.kind.String()})
 		default:
 			ps = append(ps, f.checkMap(e.value, sub, key)...)
 			if path == "providers" && e.value.get("kind") == nil && !slices.Contains(builtin(), e.key) {
-				ps = append(ps, Problem{ID: ErrMissingKey, Origin: at(e), Key: key, Message: "has no kind", Remedy: "add kind: and the kind of backend, such as docker"})
+				ps = append(ps, noKind(at(e), key))
 			}
 		}
 	}
 	return ps
 }
 
+func noKind(at Origin, key string) Problem {
+	return Problem{ID: ErrMissingKey, Origin: at, Key: key, Message: "has no kind", Remedy: "add kind: and the kind of backend, such as docker"}
+}
+
 func unknownKey(at Origin, path, key string, known []string) Problem {
-	p := Problem{ID: ErrUnknownKey, Origin: at, Key: path, Message: "is not known"}
-	if near := sdk.Nearest(key, known); near != "" {
-		p.Message += fmt.Sprintf("; did you mean %q?", near)
-	}
-	p.Remedy = "here may stand " + strings.Join(known, ", ")
-	return p
+	return Problem{ID: ErrUnknownKey, Origin: at, Key: path, Message: "is not known" + meant(key, known), Remedy: "here may stand " + strings.Join(known, ", ")}
 }
 
 func join(a, b string) string {

@@ -220,7 +220,7 @@ func (c *Config) warn(table []Setting, known []string) {
 	}
 	names = append(names, known...)
 	for _, v := range c.env.Names() {
-		if !strings.HasPrefix(v, EnvPrefix) || strings.HasPrefix(v, EnvPrefix+"TEST_") || slices.Contains(names, v) {
+		if !strings.HasPrefix(v, EnvPrefix) || slices.Contains(names, v) || isOther(v) {
 			continue
 		}
 		w := fmt.Sprintf("the variable %s is no setting and is ignored", v)
@@ -237,6 +237,13 @@ func (c *Config) warn(table []Setting, known []string) {
 			c.Warnings = append(c.Warnings, m.key+": is read, but this version doesn't use it")
 		}
 	}
+}
+
+func isOther(name string) bool {
+	return slices.ContainsFunc(OtherVars(), func(v [2]string) bool {
+		prefix, star := strings.CutSuffix(v[0], "*")
+		return name == v[0] || star && strings.HasPrefix(name, prefix)
+	})
 }
 
 // Env returns the environment that the configuration was read from.

@@ -61,6 +61,13 @@ type Problem struct {
 
 // String returns "FILE:LINE:COLUMN: key: message; remedy".
 func (p Problem) String() string {
+	if p.Remedy == "" {
+		return p.what()
+	}
+	return p.what() + "; " + p.Remedy
+}
+
+func (p Problem) what() string {
 	var b strings.Builder
 	if s := p.Origin.String(); s != "" {
 		b.WriteString(s + ": ")
@@ -69,9 +76,6 @@ func (p Problem) String() string {
 		b.WriteString(p.Key + ": ")
 	}
 	b.WriteString(p.Message)
-	if p.Remedy != "" {
-		b.WriteString("; " + p.Remedy)
-	}
 	return b.String()
 }
 
@@ -79,10 +83,11 @@ func (p Problem) String() string {
 // its places. It is the cause inside the *sdk.Error that Load returns.
 type Invalid struct{ Problems []Problem }
 
-// Error returns the problems: one in a line, several one to a line.
+// Error returns the problems: several one to a line, and a single one without
+// its remedy, which the *sdk.Error around it has.
 func (e *Invalid) Error() string {
 	if len(e.Problems) == 1 {
-		return e.Problems[0].String()
+		return e.Problems[0].what()
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d problems", len(e.Problems))
@@ -111,10 +116,21 @@ func invalid(op string, ps []Problem) error {
 	switch ps[0].ID {
 	case ErrUnreadable, ErrUntrusted, ErrStateDir:
 		code = sdk.FailedPrecondition
-	case ErrUnknownProvider:
-		code = sdk.NotFound
 	}
-	return &sdk.Error{Code: code, Op: op, ID: ps[0].ID, Err: &Invalid{Problems: ps}}
+	e := &sdk.Error{Code: code, Op: op, ID: ps[0].ID, Err: &Invalid{Problems: ps}}
+	if len(ps) == 1 {
+		e.Remedy = ps[0].Remedy
+	}
+	return e
+}
+
+// meant returns what a mistyped word was most likely meant to be, to be
+// appended to a message.
+func meant(word string, candidates []string) string {
+	if near := sdk.Nearest(word, candidates); near != "" {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
 }
 
 // OriginKind is the sort of place that a value comes from.

@@ -75,17 +75,14 @@ func (c *Config) Provider(name string) (Provider, error) {
 	if p, ok := c.providers[name]; ok {
 		return p, nil
 	}
-	return Provider{}, invalid("find provider", []Problem{c.noProvider(name, Origin{})})
+	p := c.noProvider(name, Origin{})
+	return Provider{}, &sdk.Error{Code: sdk.NotFound, Op: "find provider", ID: p.ID, Remedy: p.Remedy, Err: &Invalid{Problems: []Problem{p}}}
 }
 
 func (c *Config) noProvider(name string, from Origin) Problem {
 	names := c.ProviderNames()
-	p := Problem{ID: ErrUnknownProvider, Origin: from, Message: fmt.Sprintf("no provider is called %q", name)}
-	if near := sdk.Nearest(name, names); near != "" {
-		p.Message += fmt.Sprintf("; did you mean %q?", near)
-	}
-	p.Remedy = "there are " + strings.Join(names, ", ") + "; others are added under providers: in windlass.yaml"
-	return p
+	return Problem{ID: ErrUnknownProvider, Origin: from, Message: fmt.Sprintf("no provider is called %q", name) + meant(name, names),
+		Remedy: "there are " + strings.Join(names, ", ") + "; others are added under providers: in windlass.yaml"}
 }
 
 // ProviderNames returns the names of all providers, sorted.
@@ -127,10 +124,13 @@ func (p Provider) problems(drivers []sdk.Driver) []Problem {
 		// A bracket follows its list without a dot.
 		key = strings.ReplaceAll(key, ".[", "[")
 		msg := sp.Message
+		if what, near, ok := strings.Cut(msg, "; did you mean "); ok {
+			msg = what + " (did you mean " + near + ")"
+		}
 		if sp.Value != "" {
 			msg = sp.Value + " " + msg
 		}
-		out = append(out, Problem{ID: ErrProviderConfig, Origin: p.place(sp.Field), Key: key, Message: msg,
+		out = append(out, Problem{ID: ErrProviderConfig, Origin: p.place(sp.Field, sp.Value != ""), Key: key, Message: msg,
 			Remedy: "see what the kind " + p.Kind + " takes in docs/providers.md"})
 	}
 	return out
@@ -148,17 +148,13 @@ func (p Provider) noKind(drivers []sdk.Driver) Problem {
 			from = p.file.origin(f.value.line, f.value.col)
 		}
 	}
-	pr := Problem{ID: ErrUnknownKind, Origin: from, Key: "providers." + p.Name + ".kind", Message: fmt.Sprintf("no kind is called %q", p.Kind)}
-	if near := sdk.Nearest(p.Kind, kinds); near != "" {
-		pr.Message += fmt.Sprintf("; did you mean %q?", near)
-	}
-	pr.Remedy = "the kinds are " + strings.Join(kinds, ", ")
-	return pr
+	return Problem{ID: ErrUnknownKind, Origin: from, Key: "providers." + p.Name + ".kind",
+		Message: fmt.Sprintf("no kind is called %q", p.Kind) + meant(p.Kind, kinds), Remedy: "the kinds are " + strings.Join(kinds, ", ")}
 }
 
 // place returns where a path below config: stands, or the nearest thing above
-// it that does.
-func (p Provider) place(path string) Origin {
+// it that does: its value if wanted and a scalar, else its key.
+func (p Provider) place(path string, value bool) Origin {
 	if p.at == nil {
 		return p.Origin
 	}
@@ -173,7 +169,7 @@ func (p Provider) place(path string) Origin {
 			break
 		}
 		line, col, at, path = l, c, next, rest
-		if path == "" && at != nil {
+		if value && path == "" && at != nil {
 			switch at.kind {
 			case kindMap, kindList, kindNull:
 			default:

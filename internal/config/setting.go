@@ -108,6 +108,17 @@ const (
 	KeeperOff = "off"
 )
 
+// OtherVars returns the variables of ours that are no settings: name and what it
+// is for. A name that ends in * stands for all that start so.
+func OtherVars() [][2]string {
+	return [][2]string{
+		{"WINDLASS_RUN", "Set for the processes of a local job: the run's ID."},
+		{"WINDLASS_ATTEMPT", "Set for the processes of a local job: the attempt's ID."},
+		{"WINDLASS_FAILPOINT*", "Read by builds for crash tests alone."},
+		{"WINDLASS_TEST_*", "Read by the project's own tests."},
+	}
+}
+
 // shape is the tree of keys that windlass.yaml may have, made from the table.
 type shape struct {
 	setting *Setting

@@ -22,11 +22,7 @@ func (s *Setting) parse(text string) (v value, msg, remedy string) {
 		}
 	}
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, text) {
-		msg := fmt.Sprintf("%q is none of %s", text, strings.Join(s.Enum, ", "))
-		if near := sdk.Nearest(text, s.Enum); near != "" {
-			msg += fmt.Sprintf("; did you mean %q?", near)
-		}
-		return v, msg, ""
+		return v, fmt.Sprintf("%q is none of %s", text, strings.Join(s.Enum, ", ")) + meant(text, s.Enum), ""
 	}
 	var err error
 	switch s.Type {
