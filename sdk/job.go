@@ -159,9 +159,10 @@ type CancelJobRequest struct {
 
 // CancelJobResult says what a cancel achieved.
 type CancelJobResult struct {
-	// Accepted: the backend took the request.
+	// Accepted: there was something to end, and the backend took the request.
+	// False beside Gone: the job had ended before, and its own end counts.
 	Accepted bool
-	// Gone: it is proven that nothing of the job runs any more.
+	// Gone: it is proven that nothing of the job runs any more, nor will.
 	Gone bool
 	// Evidence is the backend's own words.
 	Evidence string

@@ -30,6 +30,9 @@ type Backend struct {
 // Providers opens providers by their configured name, each once.
 type Providers interface {
 	Backend(ctx context.Context, name string) (Backend, error)
+	// BackendFor opens the provider of a run that stands in the ledger: the one
+	// of its name, and of its identity.
+	BackendFor(ctx context.Context, run ledger.Run) (Backend, error)
 	// Names lists what is configured.
 	Names() []string
 }

@@ -284,10 +284,18 @@ func (s *Store) Events(ctx context.Context, f ledger.EventFilter) iter.Seq2[ledg
 			}
 			page := make([]ledger.Event, 0, n)
 			err := s.read(ctx, "list events", func(c *conn) error {
-				text, args := "SELECT "+eventColumns+" FROM run_events WHERE seq>? ORDER BY seq LIMIT ?", []driver.Value{after, int64(n)}
+				where, args := "seq>?", []driver.Value{after}
 				if !f.Run.IsZero() {
-					text, args = "SELECT "+eventColumns+" FROM run_events WHERE run=? AND seq>? ORDER BY seq LIMIT ?", append([]driver.Value{f.Run.String()}, args...)
+					where, args = "run=? AND seq>?", []driver.Value{f.Run.String(), after}
 				}
+				if len(f.Kinds) > 0 {
+					where += " AND kind IN (?" + strings.Repeat(",?", len(f.Kinds)-1) + ")"
+					for _, k := range f.Kinds {
+						args = append(args, string(k))
+					}
+				}
+				text := "SELECT " + eventColumns + " FROM run_events WHERE " + where + " ORDER BY seq LIMIT ?"
+				args = append(args, int64(n))
 				return c.query(ctx, text, args, func(r row) (bool, error) {
 					ev, err := readEvent(r)
 					page, after = append(page, ev), ev.Seq

@@ -221,6 +221,9 @@ func (t *tx) write(op string, w ledger.Write, creates bool, events []preparedEve
 			return lostFence(op, old.run, w.Holder, w.Fence)
 		}
 	}
+	if err := t.admit(op, w.Run, w.Admit); err != nil {
+		return err
+	}
 
 	now := t.w.s.opts.Clock.Now().UTC().Round(0)
 	head := t.head

@@ -1,0 +1,413 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/failpoint"
+	"github.com/windlass-run/windlass/internal/joblog"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// capture copies one attempt's output from the backend into the log store, from
+// the first byte to the end, over broken connections and changes of holder.
+type capture struct {
+	r   *runner
+	h   sdk.JobHandle
+	key joblog.Key
+
+	cancel context.CancelFunc
+	ended  chan struct{} // closed once the job is over
+	once   sync.Once
+	done   chan struct{} // closed with the capture
+
+	// verdict and stopped are set before done is closed.
+	verdict sdk.Verdict
+	stopped bool // it was told to stop, and the log has no end yet
+	err     error
+}
+
+const (
+	flushEvery = 20 * time.Millisecond
+	syncEvery  = time.Second
+	// logRetryMost bounds the waits between attempts to read a log.
+	logRetryMost = 15 * time.Second
+	// logGiveUp is how long after a job's end a log that can't be read is
+	// still tried, where the driver declares no longer settle time.
+	logGiveUp = 20 * time.Second
+)
+
+func (r *runner) startCapture(h sdk.JobHandle) {
+	if r.capture != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	c := &capture{r: r, h: h, key: joblog.Key{Run: r.run.ID, Attempt: r.attempt().Number}, cancel: cancel,
+		ended: make(chan struct{}), done: make(chan struct{})}
+	r.capture = c
+	go func() {
+		defer close(c.done)
+		c.run(ctx)
+	}()
+}
+
+// jobEnded tells the capture that no more output is made.
+func (c *capture) jobEnded(sdk.JobState) { c.once.Do(func() { close(c.ended) }) }
+
+// stop ends the capture without an end of the log, and waits for it.
+func (c *capture) stop() {
+	c.cancel()
+	<-c.done
+}
+
+// soon waits a moment for the log's end.
+func (c *capture) soon(ctx context.Context, d time.Duration) (sdk.Verdict, bool) {
+	timer, free := c.r.e.after(ctx, d)
+	defer free()
+	select {
+	case <-c.done:
+		return c.verdict, !c.stopped && c.err == nil
+	case <-timer:
+	case <-ctx.Done():
+	}
+	return "", false
+}
+
+// run opens the store's writer, copies, and opens it again after a break: the
+// writer drops what lies behind the cursor that the driver resumes from.
+func (c *capture) run(ctx context.Context) {
+	if v, ended, err := c.r.e.o.Logs.Verdict(c.key); err == nil && ended {
+		c.verdict = v // an earlier holder came to the end
+		return
+	}
+	logger, ok := sdk.Of(c.r.back.Provider, sdk.Logger())
+	if !ok {
+		c.finish(sdk.VerdictUnavailable)
+		return
+	}
+	settle := c.r.back.Info().Guarantees.Logs.Settle
+	giveUp := max(settle.Max, logGiveUp)
+	wait, warned := 200*time.Millisecond, false
+	var failingSince time.Time
+	for {
+		got, verdict, err := c.copy(ctx, logger, settle)
+		switch {
+		case err == nil:
+			c.verdict = verdict
+			return
+		case ctx.Err() != nil || errors.Is(err, sdk.Aborted):
+			c.stopped = true
+			return
+		}
+		now := c.r.e.clock.Now()
+		if got || failingSince.IsZero() {
+			failingSince, wait = now, 200*time.Millisecond
+		}
+		if !warned && now.Sub(failingSince) > 2*time.Second {
+			warned = true
+			c.r.e.warn(c.r.run.ID, "run %s: its output can't be read at the moment, trying again: %v", c.r.run.ID.Short(), err)
+		}
+		select {
+		case <-c.ended:
+			if now.Sub(failingSince) > giveUp || sdk.CodeOf(err) == sdk.NotFound && now.Sub(failingSince) > settle.Quiet {
+				c.giveUp(err)
+				return
+			}
+		default:
+		}
+		if c.r.e.clock.Sleep(ctx, wait) != nil {
+			c.stopped = true
+			return
+		}
+		wait = min(wait*2, logRetryMost)
+	}
+}
+
+// giveUp ends a log that can't be read to its end.
+func (c *capture) giveUp(cause error) {
+	verdict := sdk.VerdictUnavailable
+	w, err := c.r.e.o.Logs.Writer(c.key, uint64(c.r.run.Fence))
+	if err == nil {
+		if w.Cursor() != nil {
+			verdict = sdk.VerdictGap
+			err = w.Append(sdk.LogItem{Gap: &sdk.LogGap{Bytes: -1, Why: "the rest could not be read: " + cause.Error()}})
+		}
+		err = errors.Join(err, w.Close())
+	}
+	c.r.e.warn(c.r.run.ID, "run %s: its output could not be read to the end: %v", c.r.run.ID.Short(), errors.Join(cause, err))
+	c.finish(verdict)
+}
+
+func (c *capture) finish(v sdk.Verdict) {
+	failpoint.Hit("logs.finish.before")
+	w, err := c.r.e.o.Logs.Writer(c.key, uint64(c.r.run.Fence))
+	if err == nil {
+		c.verdict, err = w.Finish(v)
+		err = errors.Join(err, w.Close())
+	}
+	failpoint.Hit("logs.finish.after")
+	if err != nil {
+		c.err = fmt.Errorf("finish log: %w", err)
+	}
+}
+
+// copy reads the log once, from the writer's cursor to its end or a break, and
+// finishes it at its end. got says that something came.
+func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.LogSettle) (got bool, verdict sdk.Verdict, err error) {
+	w, err := c.r.e.o.Logs.Writer(c.key, uint64(c.r.run.Fence))
+	if err != nil {
+		return false, "", err
+	}
+	k := newKeepUp(c.r.e, w)
+	defer func() {
+		k.stop()
+		if verdict != "" {
+			failpoint.Hit("logs.finish.before")
+			verdict, err = w.Finish(verdict)
+			failpoint.Hit("logs.finish.after")
+		} else if syncErr := w.Sync(); syncErr != nil {
+			c.r.e.log.Warn("log not synced", "run", c.r.run.ID, "err", syncErr)
+		}
+		err = errors.Join(err, w.Close())
+	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	quiet := c.quietAfterEnd(ctx, cancel, k, settle)
+	defer quiet.stop()
+	failpoint.Hit("call.logs.before")
+	req := sdk.JobLogsRequest{Handle: c.h, Cursor: w.Cursor(), Follow: true}
+	for it, err := range logger.JobLogs(ctx, req) {
+		if err != nil {
+			if quiet.settled() {
+				return got, sdk.VerdictQuiet, nil
+			}
+			return got, "", err
+		}
+		got = true
+		if err := k.append(it); err != nil {
+			return got, "", err
+		}
+		if it.End != nil {
+			failpoint.Hit("call.logs.after")
+			return got, it.End.Verdict, nil
+		}
+	}
+	if quiet.settled() {
+		return got, sdk.VerdictQuiet, nil
+	}
+	return got, "", sdk.Errorf(sdk.Unavailable, "read log", "the stream ended without an end")
+}
+
+// quietWatch ends a log whose end can't be proven, once the job is over and the
+// log has been silent for the declared window.
+type quietWatch struct {
+	over chan struct{}
+	free context.CancelFunc
+	gone chan struct{}
+}
+
+func (q *quietWatch) settled() bool {
+	select {
+	case <-q.over:
+		return true
+	default:
+		return false
+	}
+}
+
+func (q *quietWatch) stop() {
+	q.free()
+	<-q.gone
+}
+
+func (c *capture) quietAfterEnd(ctx context.Context, cancel context.CancelFunc, k *keepUp, settle sdk.LogSettle) *quietWatch {
+	wctx, free := context.WithCancel(ctx)
+	q := &quietWatch{over: make(chan struct{}), free: free, gone: make(chan struct{})}
+	proven := c.r.back.Info().Guarantees.Logs.EndProven
+	clock := c.r.e.clock
+	go func() {
+		defer close(q.gone)
+		if proven {
+			return
+		}
+		select {
+		case <-c.ended:
+		case <-wctx.Done():
+			return
+		}
+		start := clock.Now()
+		for {
+			now := clock.Now()
+			idle := now.Sub(k.last(start))
+			if idle >= settle.Quiet || now.Sub(start) >= settle.Max {
+				close(q.over)
+				cancel()
+				return
+			}
+			if clock.Sleep(wctx, min(settle.Quiet-idle, settle.Max-now.Sub(start))) != nil {
+				return
+			}
+		}
+	}()
+	return q
+}
+
+// keepUp appends to a writer, and makes what was appended visible and durable
+// soon after, also when nothing more comes.
+type keepUp struct {
+	e    *Engine
+	w    *joblog.Writer
+	mu   sync.Mutex
+	wake chan struct{}
+	// dirty since, unsynced since: zero when clean.
+	dirty, unsynced, lastItem time.Time
+	free                      context.CancelFunc
+	gone                      chan struct{}
+}
+
+func newKeepUp(e *Engine, w *joblog.Writer) *keepUp {
+	ctx, free := context.WithCancel(e.life)
+	k := &keepUp{e: e, w: w, wake: make(chan struct{}, 1), free: free, gone: make(chan struct{})}
+	go func() {
+		defer close(k.gone)
+		k.loop(ctx)
+	}()
+	return k
+}
+
+func (k *keepUp) stop() {
+	k.free()
+	<-k.gone
+}
+
+func (k *keepUp) last(since time.Time) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lastItem.After(since) {
+		return k.lastItem
+	}
+	return since
+}
+
+func (k *keepUp) append(it sdk.LogItem) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.w.Append(it); err != nil {
+		return err
+	}
+	now := k.e.clock.Now()
+	if it.Entry != nil || it.Gap != nil {
+		k.lastItem = now
+	}
+	if k.dirty.IsZero() {
+		k.dirty = now
+		select {
+		case k.wake <- struct{}{}:
+		default:
+		}
+	}
+	if k.unsynced.IsZero() {
+		k.unsynced = now
+	}
+	return nil
+}
+
+func (k *keepUp) loop(ctx context.Context) {
+	for {
+		select {
+		case <-k.wake:
+		case <-ctx.Done():
+			return
+		}
+		for {
+			if k.e.clock.Sleep(ctx, flushEvery) != nil {
+				return
+			}
+			if k.tend() {
+				break
+			}
+		}
+	}
+}
+
+// tend flushes and syncs what is due, and reports whether all is clean.
+func (k *keepUp) tend() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.e.clock.Now()
+	if !k.dirty.IsZero() {
+		if err := k.w.Flush(); err != nil {
+			k.e.log.Debug("log not flushed", "err", err)
+		}
+		k.dirty = time.Time{}
+	}
+	if !k.unsynced.IsZero() && now.Sub(k.unsynced) >= syncEvery {
+		if err := k.w.Sync(); err != nil {
+			k.e.log.Debug("log not synced", "err", err)
+		}
+		k.unsynced = time.Time{}
+	}
+	return k.dirty.IsZero() && k.unsynced.IsZero()
+}
+
+// finishLog ends the log of an attempt that has no capture.
+func (r *runner) finishLog(v sdk.Verdict) error {
+	w, err := r.e.o.Logs.Writer(joblog.Key{Run: r.run.ID, Attempt: r.attempt().Number}, uint64(r.run.Fence))
+	if err == nil {
+		_, err = w.Finish(v)
+		err = errors.Join(err, w.Close())
+	}
+	if err != nil {
+		// A log's failure changes no state.
+		r.e.warn(r.run.ID, "run %s: its log can't be ended: %v", r.run.ID.Short(), err)
+	}
+	return nil
+}
+
+// drain waits for the log's end and records it.
+func (r *runner) drain() error {
+	if err := r.readLaunch(); err != nil {
+		return err
+	}
+	if r.attempt().Handle == nil {
+		if err := r.finishLog(sdk.VerdictComplete); err != nil {
+			return err
+		}
+		return r.drained(sdk.VerdictComplete)
+	}
+	if r.capture == nil {
+		h, err := sdk.DecodeHandle(r.attempt().Handle)
+		if err != nil {
+			return err
+		}
+		r.startCapture(h)
+	}
+	r.capture.jobEnded(r.attempt().State)
+	for {
+		select {
+		case <-r.capture.done:
+			if r.capture.stopped {
+				return errStopped
+			}
+			if r.capture.err != nil {
+				r.e.warn(r.run.ID, "run %s: its log can't be ended: %v", r.run.ID.Short(), r.capture.err)
+				return r.drained(sdk.VerdictGap)
+			}
+			return r.drained(r.capture.verdict)
+		case <-r.wake:
+			if err := r.reload(); err != nil {
+				return err
+			}
+		case <-r.ctx.Done():
+			return errStopped
+		}
+	}
+}
+
+func (r *runner) drained(v sdk.Verdict) error {
+	return r.record(r.event(ledger.KindDrained, ledger.Change{Phase: ledger.PhaseDrained, Verdict: v}))
+}

@@ -1,0 +1,125 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// clean removes what the attempt made, once its output is safe.
+func (r *runner) clean() error {
+	if r.capture != nil {
+		r.capture.stop()
+		r.capture = nil
+	}
+	a := r.attempt()
+	keep := r.set.Cleanup == CleanupNever || r.set.Cleanup == CleanupOnSuccess && a.State != sdk.StateSucceeded
+	if a.Handle == nil || a.State == sdk.StateLost {
+		// Nothing is known to be there. What a lost job left is the reaper's.
+		return r.cleaned(ledger.KindCleaned, ledger.PhaseCleaned)
+	}
+	if keep {
+		return r.cleaned(ledger.KindKept, ledger.PhaseKept)
+	}
+	jc, ok := sdk.Of(r.back.Provider, sdk.Cleaner())
+	if !ok {
+		return r.cleaned(ledger.KindKept, ledger.PhaseKept)
+	}
+	h, err := sdk.DecodeHandle(a.Handle)
+	if err != nil {
+		return err
+	}
+	b := r.backoff(500*time.Millisecond, time.Minute)
+	for first := true; ; first = false {
+		_, err := call(r.ctx, r.back.callTimeout(), "clean", func(ctx context.Context) (sdk.CleanupJobResult, error) {
+			return jc.CleanupJob(ctx, sdk.CleanupJobRequest{Handle: h})
+		})
+		if err == nil || sdk.CodeOf(err) == sdk.NotFound {
+			return r.cleaned(ledger.KindCleaned, ledger.PhaseCleaned)
+		}
+		if r.ctx.Err() != nil {
+			return errStopped
+		}
+		if first || a.CleanupErr != err.Error() {
+			r.e.warn(r.run.ID, "run %s: clean-up failed and is tried again: %v", r.run.ID.Short(), err)
+			if err := r.record(r.event(ledger.KindCleanupErr, ledger.Change{CleanupErr: text(err.Error())})); err != nil {
+				return err
+			}
+		}
+		if err := r.sleep(max(b.NextBackOff(), sdk.RetryAfter(err))); err != nil {
+			return err
+		}
+	}
+}
+
+// cleaned records the last step of an attempt, and of the run when no other
+// attempt follows.
+func (r *runner) cleaned(kind ledger.Kind, phase ledger.Phase) error {
+	evs := []ledger.NewEvent{r.event(kind, ledger.Change{Phase: phase, CleanupErr: text("")})}
+	if r.run.State.Terminal() {
+		r.e.removeSpool(r.run.ID)
+		evs = append(evs, ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
+	}
+	return r.record(evs...)
+}
+
+// next finishes the run, or prepares its next attempt.
+func (r *runner) next() error {
+	if r.run.State.Terminal() {
+		r.e.removeSpool(r.run.ID)
+		return r.record(ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
+	}
+	if !r.run.CancelAt.IsZero() {
+		return r.record(ledger.NewEvent{Kind: ledger.KindEnded, Change: ledger.Change{State: sdk.StateCancelled,
+			Reason: reason(sdk.ReasonCancelled), Message: text("cancelled between two attempts")}})
+	}
+	return r.prepareNext()
+}
+
+func (r *runner) mayRetry(state sdk.JobState, why sdk.Reason) bool {
+	if state != sdk.StateFailed || r.attempt().Number > r.spec.Retries || !r.run.CancelAt.IsZero() || r.run.State.Terminal() {
+		return false
+	}
+	rule, ok := why.Rule()
+	return ok && rule.Retry
+}
+
+// retryWait is the wait before attempt n+1: 1, 2, 4 ... 60 seconds.
+func retryWait(n int) time.Duration {
+	return min(time.Second<<min(n-1, 6), time.Minute)
+}
+
+func (r *runner) prepareNext() error {
+	n := r.attempt().Number
+	id := r.e.o.IDs.NewID()
+	amb := r.req.Ambient
+	l, err := r.e.prepare(r.ctx, r.back, r.spec, r.run.ID, id, n+1, amb)
+	if err == nil && len(l.Problems) > 0 {
+		err = &ProblemsError{Provider: r.back.Name, Problems: l.Problems}
+	}
+	if err != nil {
+		if r.ctx.Err() != nil {
+			return errStopped
+		}
+		if !sdk.IsClear(err) || sdk.IsRetryable(err) {
+			r.e.warn(r.run.ID, "run %s: the next attempt can't be prepared, trying again: %v", r.run.ID.Short(), err)
+			return r.sleep(retryWait(n))
+		}
+		last := r.attempt()
+		return r.record(ledger.NewEvent{Kind: ledger.KindEnded, Change: ledger.Change{State: sdk.StateFailed, Reason: reason(last.Reason),
+			ExitCode: last.ExitCode, Message: text("no further attempt: " + err.Error())}})
+	}
+	b, err := l.Encode()
+	if err != nil {
+		return err
+	}
+	r.launch, r.ending, r.sawRunning = l, ending{}, time.Time{}
+	at := r.e.clock.Now().UTC().Add(retryWait(n))
+	return r.record(
+		ledger.NewEvent{Attempt: n + 1, Kind: ledger.KindIntent, Change: ledger.Change{Launched: &ledger.Launched{ID: id, Launch: b},
+			Phase: ledger.PhaseIntent}},
+		ledger.NewEvent{Kind: ledger.KindRetry, Change: ledger.Change{State: sdk.StatePending, Reason: reason(sdk.ReasonQueued),
+			Message: text("waits for its next attempt"), NotBefore: at}})
+}

@@ -1,0 +1,175 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// killMargin is how long past its grace a job may take to go before it is
+// killed by another call.
+const killMargin = 3 * time.Second
+
+func changeDetail(ev ledger.Event) map[string]string {
+	var c ledger.Change
+	if json.Unmarshal(ev.Change, &c) != nil {
+		return nil
+	}
+	return c.Detail
+}
+
+// nextDeadline is the time until the engine itself must act on the attempt.
+func (r *runner) nextDeadline() (time.Duration, bool) {
+	now := r.e.clock.Now()
+	var at []time.Time
+	switch {
+	case r.ending.cause != "":
+		at = append(at, r.retryCancelAt())
+	default:
+		if d, ok := r.timeoutAt(); ok {
+			at = append(at, d)
+		}
+		if r.spec.StartTimeout > 0 && r.phase() == ledger.PhaseSubmitted {
+			at = append(at, r.attempt().SentAt.Add(r.spec.StartTimeout))
+		}
+	}
+	if len(at) == 0 {
+		return 0, false
+	}
+	first := at[0]
+	for _, t := range at[1:] {
+		if t.Before(first) {
+			first = t
+		}
+	}
+	return first.Sub(now), true
+}
+
+// timeoutAt is when the execution time-out passes on our clock, counted from
+// the first sight of running. This process's own sight has a monotonic reading,
+// so that a stepped clock doesn't move it.
+func (r *runner) timeoutAt() (time.Time, bool) {
+	if r.spec.Timeout <= 0 || r.phase() != ledger.PhaseRunning {
+		return time.Time{}, false
+	}
+	if !r.sawRunning.IsZero() {
+		return r.sawRunning.Add(r.spec.Timeout), true
+	}
+	if r.attempt().SeenRunning.IsZero() {
+		return time.Time{}, false
+	}
+	return r.attempt().SeenRunning.Add(r.spec.Timeout), true
+}
+
+func (r *runner) grace() time.Duration {
+	if r.spec.Grace != nil {
+		return *r.spec.Grace
+	}
+	if g := r.back.Info().Guarantees.Grace; g.Supported {
+		if g.Default > 0 {
+			return g.Default
+		}
+		return DefaultGrace
+	}
+	return 0
+}
+
+func (r *runner) retryCancelAt() time.Time {
+	wait := killMargin
+	if !r.ending.killed {
+		wait += r.grace()
+	}
+	if r.ending.failures > 0 {
+		wait = min(time.Duration(1<<min(r.ending.failures, 6))*250*time.Millisecond, 30*time.Second)
+	}
+	return r.ending.asked.Add(wait)
+}
+
+// actOn ends the attempt where a request or a deadline asks for it.
+func (r *runner) actOn(h sdk.JobHandle, t *tracked) error {
+	if r.phase() != ledger.PhaseSubmitted && r.phase() != ledger.PhaseRunning {
+		return nil
+	}
+	now := r.e.clock.Now()
+	if r.ending.cause == "" {
+		cause, err := r.causeToEnd(now)
+		if err != nil || cause == "" {
+			return err
+		}
+		r.ending.cause = cause
+		if cause != sdk.ReasonCancelled {
+			ev := r.event(ledger.KindDeadline, ledger.Change{Detail: map[string]string{"cause": string(cause)}})
+			if err := r.record(ev); err != nil {
+				return err
+			}
+		}
+		_, err = r.sendCancel(r.spec.Grace, cause)
+		t.now()
+		return err
+	}
+	if !r.run.CancelAt.IsZero() && r.ending.cause == sdk.ReasonSupervisorLost {
+		return nil
+	}
+	if r.ending.asked.IsZero() || !now.Before(r.retryCancelAt()) {
+		grace := r.spec.Grace
+		if r.ending.accepted {
+			// It was asked and its grace is over: kill.
+			grace, r.ending.killed = new(time.Duration), true
+		}
+		_, err := r.sendCancel(grace, r.ending.cause)
+		t.now()
+		return err
+	}
+	return nil
+}
+
+func (r *runner) causeToEnd(now time.Time) (sdk.Reason, error) {
+	if !r.run.CancelAt.IsZero() {
+		return sdk.ReasonCancelled, nil
+	}
+	if at, ok := r.timeoutAt(); ok && !now.Before(at) {
+		return sdk.ReasonTimedOut, nil
+	}
+	if over, _ := r.startOver(); over && r.phase() == ledger.PhaseSubmitted {
+		return sdk.ReasonStartTimeout, nil
+	}
+	return "", nil
+}
+
+// sendCancel makes one cancel call and records what it achieved. Its failure
+// changes nothing of the run: it is tried again.
+func (r *runner) sendCancel(grace *time.Duration, cause sdk.Reason) (gone bool, err error) {
+	r.ending.asked = r.e.clock.Now()
+	jc, ok := sdk.Of(r.back.Provider, sdk.Canceler())
+	if !ok {
+		r.ending.failures++
+		return false, r.show(r.attempt().State, r.attempt().Reason, "provider "+r.back.Name+" can't cancel; the job goes on", nil)
+	}
+	h, err := sdk.DecodeHandle(r.attempt().Handle)
+	if err != nil {
+		return false, err
+	}
+	req := sdk.CancelJobRequest{Handle: h, Grace: grace, Why: string(cause)}
+	res, err := call(r.ctx, max(cancelCall, r.back.callTimeout()), "cancel", func(ctx context.Context) (sdk.CancelJobResult, error) { return jc.CancelJob(ctx, req) })
+	if err != nil {
+		if r.ctx.Err() != nil {
+			return false, errStopped
+		}
+		r.ending.failures++
+		if r.ending.failures == 1 {
+			r.e.warn(r.run.ID, "run %s: the cancel failed and is tried again: %v", r.run.ID.Short(), err)
+		}
+		return false, nil
+	}
+	r.ending.failures = 0
+	r.ending.accepted = r.ending.accepted || res.Accepted
+	d := map[string]string{"cause": string(cause), "evidence": res.Evidence, "accepted": strconv.FormatBool(res.Accepted), "gone": strconv.FormatBool(res.Gone)}
+	if grace != nil {
+		d["grace"] = grace.String()
+	}
+	return res.Gone, r.record(r.event(ledger.KindCancelSent, ledger.Change{Detail: d}))
+}

@@ -1,0 +1,348 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// prepare asks the provider for the launch of an attempt.
+func (e *Engine) prepare(ctx context.Context, back Backend, spec sdk.JobSpec, run, attempt sdk.ID, number int, amb *sdk.Ambient) (sdk.Launch, error) {
+	jr, ok := sdk.Of(back.Provider, sdk.Runner())
+	if !ok {
+		return sdk.Launch{}, sdk.Absent(back.Name, "JobRunner")
+	}
+	ttl := spec.TTL
+	if ttl == 0 {
+		ttl = DefaultTTL
+	}
+	req := sdk.PrepareJobRequest{Spec: spec, RunID: run, AttemptID: attempt, Attempt: number,
+		Expires: e.clock.Now().Add(ttl).UTC().Truncate(time.Second), Ambient: amb}
+	l, err := call(ctx, back.callTimeout(), "prepare", func(ctx context.Context) (sdk.Launch, error) { return jr.PrepareJob(ctx, req) })
+	if err != nil {
+		return l, err
+	}
+	if l.AttemptID != attempt || l.RunID != run || l.Kind != back.Info().Kind {
+		return l, sdk.Errorf(sdk.Internal, "prepare", "provider %s returned a launch of another attempt", back.Name)
+	}
+	return l, nil
+}
+
+// launchAttempt sends a launch for the first time, once it is its turn.
+func (r *runner) launchAttempt() error {
+	if !r.run.CancelAt.IsZero() {
+		return r.endUnsent(sdk.StateCancelled, sdk.ReasonCancelled, "cancelled before it was sent")
+	}
+	if err := r.readLaunch(); err != nil {
+		return err
+	}
+	if d := r.run.NotBefore.Sub(r.e.clock.Now()); d > 0 {
+		return r.sleep(d)
+	}
+	first := r.event(ledger.KindSubmitting, ledger.Change{Phase: ledger.PhaseSubmitting, SentAt: r.e.clock.Now().UTC()})
+	ok, err := r.admitted(first)
+	if err != nil || !ok {
+		return err
+	}
+	return r.send()
+}
+
+func (r *runner) readLaunch() error {
+	a := r.attempt()
+	if r.launch.AttemptID == a.ID && !a.ID.IsZero() {
+		return nil
+	}
+	l, err := sdk.DecodeLaunch(a.Launch)
+	if err != nil {
+		return err
+	}
+	r.launch = l
+	return nil
+}
+
+// send makes the launch's call and records what came of it. The phase is
+// submitting, and durable.
+func (r *runner) send() error {
+	jr, ok := sdk.Of(r.back.Provider, sdk.Runner())
+	if !ok {
+		return sdk.Absent(r.back.Name, "JobRunner")
+	}
+	limit := min(submitCall, max(r.back.callTimeout(), time.Second))
+	if r.launch.Resubmit.By == sdk.SubmitByName {
+		limit = namedSubmitCall
+	} else if left := r.e.leaseLeft(); left < limit {
+		// A process that was stopped past its lease must not send.
+		return errStopped
+	}
+	req := sdk.RunJobRequest{Launch: r.launch, Progress: r.req.Progress}
+	closeInput, err := r.inputs(&req)
+	if err != nil {
+		return err
+	}
+	res, err := call(r.ctx, limit, "run", func(ctx context.Context) (sdk.RunJobResult, error) { return jr.RunJob(ctx, req) })
+	if err == nil {
+		if closeInput != nil {
+			// The driver reads the spool for as long as the provider is open.
+			r.e.keepOpen(r, closeInput)
+		}
+		return r.accepted(ledger.KindSubmitted, res.Handle, res.Adopted)
+	}
+	if closeInput != nil {
+		_ = closeInput.Close()
+	}
+	if r.ctx.Err() != nil {
+		return errStopped
+	}
+	if sdk.IsClear(err) {
+		if sdk.IsRetryable(err) {
+			return r.waitForRoom(err)
+		}
+		return r.refused(err)
+	}
+	r.e.log.Info("launch in doubt", "run", r.run.ID, "err", err)
+	return nil // the phase stays submitting: settle looks it up
+}
+
+func (r *runner) accepted(kind ledger.Kind, h sdk.JobHandle, adopted bool) error {
+	b, err := h.Encode()
+	if err != nil {
+		return err
+	}
+	c := ledger.Change{Phase: ledger.PhaseSubmitted, State: sdk.StatePending, Handle: json.RawMessage(b), Message: text("")}
+	if adopted {
+		c.Detail = map[string]string{"adopted": "it was there already"}
+	}
+	return r.record(r.event(kind, c))
+}
+
+// waitForRoom is for refusals that made no object and may pass: the same
+// attempt is sent again, until the start time-out.
+func (r *runner) waitForRoom(cause error) error {
+	why := sdk.ReasonCapacity
+	var e *sdk.Error
+	if errors.As(cause, &e) && e.Reason != "" && sdk.LegalReason(sdk.StatePending, e.Reason) {
+		why = e.Reason
+	}
+	if r.run.Reason != why || r.run.Message != cause.Error() {
+		err := r.record(r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(why), Message: text(cause.Error())}))
+		if err != nil {
+			return err
+		}
+	}
+	b := r.backoff(time.Second, 30*time.Second)
+	for {
+		wait := max(b.NextBackOff(), sdk.RetryAfter(cause))
+		if over, left := r.startOver(); over {
+			return r.endUnsent(sdk.StateFailed, sdk.ReasonStartTimeout, "no room within the start time-out: "+cause.Error())
+		} else if left > 0 {
+			wait = min(wait, left)
+		}
+		if err := r.sleep(wait); err != nil {
+			return err
+		}
+		if !r.run.CancelAt.IsZero() {
+			return r.endUnsent(sdk.StateCancelled, sdk.ReasonCancelled, "cancelled while it waited for room")
+		}
+		if over, _ := r.startOver(); over {
+			continue
+		}
+		return r.resend()
+	}
+}
+
+func (r *runner) resend() error {
+	err := r.record(r.event(ledger.KindSubmitting, ledger.Change{Phase: ledger.PhaseSubmitting, SentAt: r.attempt().SentAt}))
+	if err != nil {
+		return err
+	}
+	return r.send()
+}
+
+// startOver reports whether the start time-out has passed, and how long it
+// still lasts; 0 with false is no time-out.
+func (r *runner) startOver() (over bool, left time.Duration) {
+	if r.spec.StartTimeout <= 0 || r.attempt().SentAt.IsZero() {
+		return false, 0
+	}
+	left = r.attempt().SentAt.Add(r.spec.StartTimeout).Sub(r.e.clock.Now())
+	return left <= 0, left
+}
+
+// refused ends an attempt that the backend refused for good.
+func (r *runner) refused(cause error) error {
+	return r.endUnsent(sdk.StateFailed, refusalReason(cause), cause.Error())
+}
+
+func refusalReason(err error) sdk.Reason {
+	var e *sdk.Error
+	if errors.As(err, &e) && e.Reason != "" && sdk.LegalReason(sdk.StateFailed, e.Reason) {
+		return e.Reason
+	}
+	switch sdk.CodeOf(err) {
+	case sdk.PermissionDenied:
+		return sdk.ReasonPermissionDenied
+	case sdk.Unauthenticated:
+		return sdk.ReasonCredentials
+	case sdk.ResourceExhausted:
+		return sdk.ReasonQuota
+	case sdk.Unavailable, sdk.Internal, sdk.Aborted:
+		return sdk.ReasonInfrastructure
+	default:
+		return sdk.ReasonInvalidSpec
+	}
+}
+
+// endUnsent ends an attempt that has no object on the backend: its end, its
+// empty log and its clean-up are one write.
+func (r *runner) endUnsent(state sdk.JobState, why sdk.Reason, message string) error {
+	if err := r.finishLog(sdk.VerdictComplete); err != nil {
+		return err
+	}
+	kind := ledger.KindEnded
+	if state == sdk.StateFailed {
+		kind = ledger.KindRefused
+	}
+	retry := r.mayRetry(state, why)
+	evs := []ledger.NewEvent{
+		r.event(kind, ledger.Change{Phase: ledger.PhaseEnded, State: state, Reason: reason(why), Message: text(message),
+			EndedAt: r.e.clock.Now().UTC(), AttemptOnly: retry}),
+		r.event(ledger.KindDrained, ledger.Change{Phase: ledger.PhaseDrained, Verdict: sdk.VerdictComplete}),
+		r.event(ledger.KindCleaned, ledger.Change{Phase: ledger.PhaseCleaned}),
+	}
+	return r.record(evs...)
+}
+
+// settle clears up a launch in doubt: adopt what is there, send again what is
+// proven absent or still deduplicated, and never guess.
+func (r *runner) settle() error {
+	if err := r.readLaunch(); err != nil {
+		return err
+	}
+	if d := r.notBefore.Sub(r.e.clock.Now()); d > 0 {
+		return r.sleep(d)
+	}
+	b := r.backoff(200*time.Millisecond, time.Minute)
+	for {
+		if r.run.State.Terminal() {
+			return nil // abandoned
+		}
+		decision, wait, err := r.lookUp()
+		switch {
+		case err != nil:
+			return err
+		case decision == lookAdopted:
+			return nil
+		case decision == lookResend:
+			if !r.run.CancelAt.IsZero() {
+				return r.endUnsent(sdk.StateCancelled, sdk.ReasonCancelled, "cancelled; it is proven that nothing was made")
+			}
+			if over, _ := r.startOver(); over {
+				return r.endUnsent(sdk.StateFailed, sdk.ReasonStartTimeout, "not accepted within the start time-out")
+			}
+			if err := r.sleep(b.NextBackOff()); err != nil {
+				return err
+			}
+			return r.resend()
+		case decision == lookUnconfirmed:
+			if err := r.showUnconfirmed(); err != nil {
+				return err
+			}
+		}
+		if err := r.sleep(max(wait, b.NextBackOff())); err != nil {
+			return err
+		}
+	}
+}
+
+type lookDecision int
+
+const (
+	lookAgain lookDecision = iota
+	lookAdopted
+	lookResend
+	lookUnconfirmed
+)
+
+// lookUp asks the backend for the launch in doubt, once.
+func (r *runner) lookUp() (lookDecision, time.Duration, error) {
+	sent := r.attempt().SentAt
+	rule := r.launch.Resubmit
+	// The identical launch may go out again while the backend's token holds; a
+	// tenth is kept back for the clocks.
+	inWindow := rule.Window > 0 && r.e.clock.Now().Before(sent.Add(rule.Window*9/10))
+	finder, ok := sdk.Of(r.back.Provider, sdk.Finder())
+	if !ok {
+		if inWindow || rule.By == sdk.SubmitByName {
+			return lookResend, 0, nil
+		}
+		return lookUnconfirmed, time.Minute, nil
+	}
+	req := sdk.FindJobsRequest{Launch: &r.launch, SentAt: sent, RunID: r.run.ID, Owner: r.launch.Owner}
+	res, err := call(r.ctx, r.back.callTimeout(), "find", func(ctx context.Context) (sdk.FindJobsResult, error) { return finder.FindJobs(ctx, req) })
+	if err != nil {
+		if r.ctx.Err() != nil {
+			return lookAgain, 0, errStopped
+		}
+		return lookAgain, sdk.RetryAfter(err), r.silent(err)
+	}
+	r.lastAnswer = r.e.clock.Now()
+	switch res.Outcome {
+	case sdk.FindFound:
+		for _, j := range res.Jobs {
+			if j.AttemptID == r.launch.AttemptID {
+				return lookAdopted, 0, r.accepted(ledger.KindAdopted, j.Handle, true)
+			}
+		}
+		return lookAgain, 0, sdk.Errorf(sdk.Internal, "find jobs", "provider %s found jobs of other attempts only", r.back.Name)
+	case sdk.FindAbsent:
+		return lookResend, 0, nil
+	case sdk.FindNotVisible:
+		if inWindow {
+			return lookResend, 0, nil
+		}
+		if wait := res.VisibleAt.Sub(r.e.clock.Now()); !res.VisibleAt.IsZero() && wait > 0 {
+			return lookAgain, wait, nil
+		}
+		return lookUnconfirmed, 0, nil
+	}
+	return lookAgain, 0, sdk.Errorf(sdk.Internal, "find jobs", "provider %s gave the outcome %q", r.back.Name, res.Outcome)
+}
+
+func (r *runner) showUnconfirmed() error {
+	if r.run.Reason == sdk.ReasonSubmitUnconfirmed {
+		return nil
+	}
+	return r.record(r.event(ledger.KindObserved, ledger.Change{State: sdk.StateUnknown, Reason: reason(sdk.ReasonSubmitUnconfirmed),
+		Message: text("the reply to the launch was lost and the job can't be found; it may run")}))
+}
+
+// backoff returns jittered exponential waits without an end.
+func (r *runner) backoff(first, most time.Duration) backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier = first, most, 2
+	b.Reset()
+	return b
+}
+
+// keepOpen closes a job's input when the run is over, or with the engine: a run
+// that was handed over still reads its input here.
+func (e *Engine) keepOpen(r *runner, c io.Closer) {
+	e.wg.Add(1)
+	go func() {
+		defer e.wg.Done()
+		<-r.gone
+		if row, _ := r.row(); !row.State.Terminal() {
+			<-e.life.Done()
+		}
+		if err := c.Close(); err != nil {
+			e.log.Warn("input not closed", "err", err)
+		}
+	}()
+}

@@ -1,0 +1,302 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// observe follows a submitted attempt to its proven end: it reads states as
+// they come from the poller, captures output, and enforces deadlines and
+// cancels.
+func (r *runner) observe() error {
+	if err := r.readLaunch(); err != nil {
+		return err
+	}
+	h, err := sdk.DecodeHandle(r.attempt().Handle)
+	if err != nil {
+		return err
+	}
+	if err := h.Check("observe run", r.back.Info().Identity); err != nil {
+		return err
+	}
+	if err := r.recallEnding(); err != nil {
+		return err
+	}
+	r.startCapture(h)
+	track := r.e.poller(r.back).track(r.attempt().ID, h)
+	defer track.close()
+	// A row read before this moment may already ask to end.
+	if err := r.actOn(h, track); err != nil {
+		return err
+	}
+	for r.phase() == ledger.PhaseSubmitted || r.phase() == ledger.PhaseRunning {
+		var timer <-chan struct{}
+		free := func() {}
+		if d, ok := r.nextDeadline(); ok {
+			timer, free = r.e.after(r.ctx, max(d, time.Millisecond))
+		}
+		select {
+		case up := <-track.updates:
+			err = r.learn(up, track)
+		case <-timer:
+		case <-r.wake:
+			err = r.reload()
+		case <-r.ctx.Done():
+			err = errStopped
+		}
+		free()
+		if err != nil {
+			return err
+		}
+		if err := r.actOn(h, track); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recallEnding finds out what earlier holders did to end the attempt.
+func (r *runner) recallEnding() error {
+	n := r.attempt().Number
+	f := ledger.EventFilter{Run: r.run.ID, Kinds: []ledger.Kind{ledger.KindCancelSent, ledger.KindDeadline}}
+	for ev, err := range r.e.o.Store.Events(r.ctx, f) {
+		if err != nil {
+			if r.ctx.Err() != nil {
+				return errStopped
+			}
+			return err
+		}
+		if ev.Attempt != n {
+			continue
+		}
+		d := changeDetail(ev)
+		if ev.Kind == ledger.KindDeadline && r.ending.cause == "" {
+			r.ending.cause = sdk.Reason(d["cause"])
+		}
+		if ev.Kind == ledger.KindCancelSent {
+			r.ending.asked = ev.At
+			r.ending.accepted = r.ending.accepted || d["accepted"] == "true"
+			if r.ending.cause == "" {
+				r.ending.cause = sdk.Reason(d["cause"])
+			}
+		}
+	}
+	return nil
+}
+
+// learn takes one answer of the poller.
+func (r *runner) learn(up statusUpdate, t *tracked) error {
+	if up.err != nil {
+		return r.unanswered(up.err, t)
+	}
+	r.lastAnswer = r.e.clock.Now()
+	res := up.res
+	if !res.State.Valid() || !sdk.LegalReason(res.State, res.Reason) {
+		return r.illegal(res)
+	}
+	switch {
+	case res.State == sdk.StateUnknown && res.Reason == sdk.ReasonSupervisorLost:
+		return r.supervisorLost(res)
+	case res.State.Terminal():
+		return r.finish(r.judge(res), res)
+	}
+	return r.progress(res)
+}
+
+// illegal keeps an answer that the contract forbids from becoming a state.
+func (r *runner) illegal(res sdk.JobStatusResult) error {
+	msg := fmt.Sprintf("provider %s gave the state %q with the reason %q, which can't stand together", r.back.Name, res.State, res.Reason)
+	return r.show(sdk.StateUnknown, sdk.ReasonUnknown, msg, nil)
+}
+
+// progress records a state that isn't final, if it is news.
+func (r *runner) progress(res sdk.JobStatusResult) error {
+	a := r.attempt()
+	c := ledger.Change{State: res.State, Reason: reason(res.Reason), Message: text(res.Message), Launches: res.Launches, OOM: res.OOMObserved}
+	kind := ledger.KindObserved
+	news := a.State != res.State || a.Reason != res.Reason || a.Message != res.Message || res.Launches > a.Launches || res.OOMObserved && !a.OOM
+	if res.Handle != nil {
+		b, err := res.Handle.Encode()
+		if err != nil {
+			return err
+		}
+		if string(b) != string(a.Handle) {
+			c.Handle, news = b, true
+		}
+	}
+	if a.CreatedAt.IsZero() && !res.CreatedAt.IsZero() {
+		c.CreatedAt = res.CreatedAt.UTC()
+	}
+	if res.State == sdk.StateRunning {
+		if r.sawRunning.IsZero() {
+			r.sawRunning = r.e.clock.Now()
+		}
+		if a.StartedAt.IsZero() && !res.StartedAt.IsZero() {
+			c.StartedAt, news = res.StartedAt.UTC(), true
+		}
+		if a.Phase == ledger.PhaseSubmitted {
+			kind, news = ledger.KindRunning, true
+			c.Phase, c.SeenRunning = ledger.PhaseRunning, r.sawRunning.UTC()
+		}
+	} else if a.Phase == ledger.PhaseRunning && res.State == sdk.StatePending {
+		// A backend's lagging answer takes nothing back.
+		return nil
+	}
+	if !news {
+		return nil
+	}
+	if len(res.Raw) > 0 {
+		c.Raw = res.Raw
+	}
+	return r.record(r.event(kind, c))
+}
+
+// show records a state that we ourselves conclude, once.
+func (r *runner) show(state sdk.JobState, why sdk.Reason, message string, raw map[string]string) error {
+	a := r.attempt()
+	if a.State == state && a.Reason == why && a.Message == message {
+		return nil
+	}
+	return r.record(r.event(ledger.KindObserved, ledger.Change{State: state, Reason: reason(why), Message: text(message), Raw: raw}))
+}
+
+// unanswered judges a failed look: it ends a run only where not being found is
+// evidence.
+func (r *runner) unanswered(err error, t *tracked) error {
+	switch sdk.CodeOf(err) {
+	case sdk.NotFound:
+		return r.notFound(err)
+	case sdk.Unauthenticated:
+		return r.show(sdk.StateUnknown, sdk.ReasonCredentials, err.Error(), nil)
+	case sdk.PermissionDenied:
+		return r.show(sdk.StateUnknown, sdk.ReasonPermissionDenied, err.Error(), nil)
+	}
+	return r.silent(err)
+}
+
+// silent shows a backend that has not answered for long as unknown.
+func (r *runner) silent(err error) error {
+	quiet := r.e.clock.Now().Sub(r.lastAnswer)
+	if quiet < ContactLimit {
+		return nil
+	}
+	msg := fmt.Sprintf("no answer since %s: %v", r.lastAnswer.UTC().Format(time.RFC3339), err)
+	a := r.attempt()
+	if a.State == sdk.StateUnknown && a.Reason == sdk.ReasonUnknown {
+		return nil
+	}
+	return r.show(sdk.StateUnknown, sdk.ReasonUnknown, msg, nil)
+}
+
+func (r *runner) notFound(err error) error {
+	r.lastAnswer = r.e.clock.Now()
+	g := r.back.Info().Guarantees
+	a := r.attempt()
+	if r.e.clock.Now().Before(a.SentAt.Add(g.Found.Within)) {
+		return nil // made, and not visible yet
+	}
+	if r.ending.accepted && r.ending.cause == sdk.ReasonCancelled {
+		return r.finish(outcome{sdk.StateCancelled, sdk.ReasonCancelled, "gone after an accepted cancel"}, sdk.JobStatusResult{})
+	}
+	last := a.State
+	msg := fmt.Sprintf("the backend no longer knows the job, which was last seen %s: %v", last, err)
+	return r.finish(outcome{sdk.StateLost, sdk.ReasonLost, msg}, sdk.JobStatusResult{})
+}
+
+// supervisorLost ends what a dead local supervisor left, then the run.
+func (r *runner) supervisorLost(res sdk.JobStatusResult) error {
+	if err := r.show(sdk.StateUnknown, sdk.ReasonSupervisorLost, res.Message, res.Raw); err != nil {
+		return err
+	}
+	gone, err := r.sendCancel(new(time.Duration), sdk.ReasonSupervisorLost)
+	if err != nil || !gone {
+		return err
+	}
+	return r.finish(outcome{sdk.StateLost, sdk.ReasonSupervisorLost, res.Message}, res)
+}
+
+// outcome is how an attempt ended.
+type outcome struct {
+	state   sdk.JobState
+	reason  sdk.Reason
+	message string
+}
+
+// judge decides what a terminal state means, given what the engine itself did
+// to end the job.
+func (r *runner) judge(res sdk.JobStatusResult) outcome {
+	own := outcome{res.State, res.Reason, res.Message}
+	if !r.ending.accepted || res.State == sdk.StateLost {
+		return own
+	}
+	if res.State == sdk.StateSucceeded && !res.EndedAt.IsZero() && res.EndedAt.Before(r.ending.asked) {
+		return own // it was over before the cancel
+	}
+	switch r.ending.cause {
+	case sdk.ReasonCancelled:
+		return outcome{sdk.StateCancelled, sdk.ReasonCancelled, res.Message}
+	case sdk.ReasonTimedOut:
+		return outcome{sdk.StateFailed, sdk.ReasonTimedOut, fmt.Sprintf("ended after its time-out of %s", r.spec.Timeout)}
+	case sdk.ReasonStartTimeout:
+		if r.attempt().SeenRunning.IsZero() && res.StartedAt.IsZero() && res.ExitCode == nil {
+			return outcome{sdk.StateFailed, sdk.ReasonStartTimeout, fmt.Sprintf("did not start within %s", r.spec.StartTimeout)}
+		}
+	}
+	return own
+}
+
+// finish records an attempt's end. Where the log's end comes in the same
+// moment, it is part of the same write.
+func (r *runner) finish(o outcome, res sdk.JobStatusResult) error {
+	a := r.attempt()
+	retry := r.mayRetry(o.state, o.reason)
+	c := ledger.Change{Phase: ledger.PhaseEnded, State: o.state, Reason: reason(o.reason), Message: text(o.message), ExitCode: res.ExitCode,
+		Signal: res.Signal, OOM: res.OOMObserved, Launches: res.Launches, Raw: res.Raw, AttemptOnly: retry}
+	if o.state == sdk.StateLost {
+		c.ExitCode = nil
+	}
+	if a.StartedAt.IsZero() && !res.StartedAt.IsZero() {
+		c.StartedAt = res.StartedAt.UTC()
+	}
+	if a.CreatedAt.IsZero() && !res.CreatedAt.IsZero() {
+		c.CreatedAt = res.CreatedAt.UTC()
+	}
+	if res.EndedAt.IsZero() {
+		c.EndedAt = r.e.clock.Now().UTC()
+	} else {
+		c.EndedAt = res.EndedAt.UTC()
+	}
+	if res.Handle != nil {
+		b, err := res.Handle.Encode()
+		if err != nil {
+			return err
+		}
+		c.Handle = b
+	}
+	evs := []ledger.NewEvent{r.event(ledger.KindEnded, c)}
+	if r.capture != nil {
+		r.capture.jobEnded(o.state)
+		if v, ok := r.capture.soon(r.ctx, drainedSoon); ok {
+			evs = append(evs, r.event(ledger.KindDrained, ledger.Change{Phase: ledger.PhaseDrained, Verdict: v}))
+		}
+	}
+	return r.record(evs...)
+}
+
+// drainedSoon is how long an end waits for the log's, to share one write.
+const drainedSoon = 40 * time.Millisecond
+
+// statusOf reads one state outside the poller.
+func (e *Engine) statusOf(ctx context.Context, back Backend, h sdk.JobHandle) (sdk.JobStatusResult, error) {
+	jr, ok := sdk.Of(back.Provider, sdk.Runner())
+	if !ok {
+		return sdk.JobStatusResult{}, sdk.Absent(back.Name, "JobRunner")
+	}
+	return call(ctx, back.callTimeout(), "status", func(ctx context.Context) (sdk.JobStatusResult, error) {
+		return jr.JobStatus(ctx, sdk.JobStatusRequest{Handle: h})
+	})
+}

@@ -1,0 +1,352 @@
+package control
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// poller asks one backend for the states of all runs that this engine drives
+// there: in batches, under the backend's budget, ever more slowly for what
+// doesn't answer. N runs cost N/batch calls a round.
+type poller struct {
+	e     *Engine
+	back  Backend
+	limit *rate.Limiter
+
+	mu      sync.Mutex
+	jobs    map[sdk.ID]*tracked
+	due     dueHeap
+	kick    chan struct{}
+	running bool
+}
+
+// tracked is one job that is being asked for.
+type tracked struct {
+	p       *poller
+	attempt sdk.ID
+	handle  sdk.JobHandle
+	// updates has the latest answer only: a slow reader misses none that counts.
+	updates chan statusUpdate
+	next    time.Time
+	every   time.Duration
+	fails   int
+	index   int // in the heap, -1 while being asked for
+	closed  bool
+	again   bool
+}
+
+type statusUpdate struct {
+	res sdk.JobStatusResult
+	err error
+}
+
+const (
+	// firstPoll is the second look at a job; waits double from there to the
+	// poll interval, so that short jobs are seen early.
+	firstPoll = 100 * time.Millisecond
+	// slowestPoll bounds the waits for what doesn't answer.
+	slowestPoll = 60 * time.Second
+	// singleCalls is how many calls run at once where there is no batch.
+	singleCalls = 16
+)
+
+func (e *Engine) poller(back Backend) *poller {
+	key := back.Info().Identity.String() + "\x00" + back.Name
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.pollers[key]
+	if p == nil {
+		info := back.Info()
+		limit := rate.Inf
+		if info.Rate > 0 {
+			limit = rate.Limit(info.Rate)
+		}
+		p = &poller{e: e, back: back, limit: rate.NewLimiter(limit, max(info.Burst, 1)), jobs: map[sdk.ID]*tracked{}, kick: make(chan struct{}, 1)}
+		e.pollers[key] = p
+	}
+	return p
+}
+
+func (p *poller) track(attempt sdk.ID, h sdk.JobHandle) *tracked {
+	t := &tracked{p: p, attempt: attempt, handle: h, updates: make(chan statusUpdate, 1), next: p.e.clock.Now(), every: firstPoll, index: -1}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.jobs[attempt] = t
+	heap.Push(&p.due, t)
+	if !p.running {
+		p.running = true
+		p.e.wg.Add(1)
+		go p.loop()
+	}
+	p.wakeLocked()
+	return t
+}
+
+func (t *tracked) close() {
+	p := t.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.closed = true
+	if p.jobs[t.attempt] == t {
+		delete(p.jobs, t.attempt)
+	}
+	if t.index >= 0 {
+		heap.Remove(&p.due, t.index)
+	}
+	p.wakeLocked()
+}
+
+// now asks for the job at once.
+func (t *tracked) now() { t.p.sooner(t) }
+
+func (p *poller) sooner(t *tracked) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.closed {
+		return
+	}
+	t.every = firstPoll
+	if t.index < 0 {
+		t.again = true // being asked for at this moment: ask once more after it
+		return
+	}
+	t.next = p.e.clock.Now()
+	heap.Fix(&p.due, t.index)
+	p.wakeLocked()
+}
+
+func (p *poller) wakeLocked() {
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (p *poller) loop() {
+	defer p.e.wg.Done()
+	ctx, cancel := context.WithCancel(p.e.life)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if w, ok := sdk.Of(p.back.Provider, sdk.Watcher()); ok {
+		wg.Add(1)
+		go func() { defer wg.Done(); p.watch(ctx, w) }()
+	}
+	slots := make(chan struct{}, singleCalls)
+	for {
+		batch, wait, more := p.take()
+		if !more {
+			cancel()
+			return
+		}
+		if len(batch) == 0 {
+			p.waitFor(ctx, wait)
+		} else {
+			if p.limit.Wait(ctx) != nil {
+				p.giveBack(batch)
+			} else {
+				select {
+				case slots <- struct{}{}:
+					wg.Add(1)
+					go func() {
+						defer wg.Done()
+						defer func() { <-slots }()
+						p.ask(ctx, batch)
+					}()
+				case <-ctx.Done():
+					p.giveBack(batch)
+				}
+			}
+		}
+		if ctx.Err() != nil {
+			p.mu.Lock()
+			p.running = false
+			p.mu.Unlock()
+			return
+		}
+	}
+}
+
+// take returns the jobs that are due, at most one batch, or how long until one
+// is. more is false once there is nothing left to track.
+func (p *poller) take() (batch []*tracked, wait time.Duration, more bool) {
+	size := 1
+	if _, ok := sdk.Of(p.back.Provider, sdk.Batcher()); ok {
+		if size = p.back.Info().BatchMax; size <= 0 {
+			size = 1000
+		}
+	}
+	now := p.e.clock.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.jobs) == 0 {
+		p.running = false
+		return nil, 0, false
+	}
+	for len(p.due) > 0 && len(batch) < size && !p.due[0].next.After(now) {
+		t := heap.Pop(&p.due).(*tracked)
+		batch = append(batch, t)
+	}
+	if len(batch) == 0 {
+		wait = slowestPoll
+		if len(p.due) > 0 {
+			wait = p.due[0].next.Sub(now)
+		}
+	}
+	return batch, wait, true
+}
+
+func (p *poller) waitFor(ctx context.Context, d time.Duration) {
+	done, free := p.e.after(ctx, d)
+	defer free()
+	select {
+	case <-done:
+	case <-p.kick:
+	case <-ctx.Done():
+	}
+}
+
+func (p *poller) ask(ctx context.Context, batch []*tracked) {
+	limit := p.back.callTimeout()
+	if b, ok := sdk.Of(p.back.Provider, sdk.Batcher()); ok {
+		req := sdk.JobStatusesRequest{Handles: make([]sdk.JobHandle, len(batch))}
+		for i, t := range batch {
+			req.Handles[i] = t.handle
+		}
+		res, err := call(ctx, limit, "status", func(ctx context.Context) (sdk.JobStatusesResult, error) { return b.JobStatuses(ctx, req) })
+		if err == nil && len(res.Items) != len(batch) {
+			err = sdk.Errorf(sdk.Internal, "status", "provider %s gave %d answers to %d questions", p.back.Name, len(res.Items), len(batch))
+		}
+		for i, t := range batch {
+			if err != nil {
+				p.answer(t, statusUpdate{err: err})
+			} else {
+				p.answer(t, statusUpdate{res.Items[i].Result, res.Items[i].Err})
+			}
+		}
+		return
+	}
+	for _, t := range batch {
+		res, err := p.e.statusOf(ctx, p.back, t.handle)
+		p.answer(t, statusUpdate{res, err})
+	}
+}
+
+func (p *poller) giveBack(batch []*tracked) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range batch {
+		if !t.closed {
+			heap.Push(&p.due, t)
+		}
+	}
+}
+
+// answer hands an answer to the run and plans the next look.
+func (p *poller) answer(t *tracked, up statusUpdate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.closed {
+		return
+	}
+	if up.err == nil && up.res.Handle != nil {
+		t.handle = *up.res.Handle
+	}
+	select {
+	case <-t.updates:
+	default:
+	}
+	t.updates <- up
+	interval := p.back.pollInterval()
+	var wait time.Duration
+	if up.err != nil || up.res.State == sdk.StateUnknown {
+		t.fails++
+		wait = min(interval<<min(t.fails-1, 10), slowestPoll)
+		wait = max(wait/2+jitter(wait/2), sdk.RetryAfter(up.err))
+	} else {
+		t.fails = 0
+		wait = min(t.every, interval)
+		t.every = min(t.every*2, interval)
+	}
+	if t.again {
+		t.again, wait = false, 0
+	}
+	t.next = p.e.clock.Now().Add(wait)
+	if wait >= interval {
+		// Looks fall on common moments, so that batches are full.
+		t.next = t.next.Truncate(interval / 8)
+	}
+	heap.Push(&p.due, t)
+	p.wakeLocked()
+}
+
+// watch turns the backend's hints into early looks.
+func (p *poller) watch(ctx context.Context, w sdk.JobWatcher) {
+	resume, wait := "", firstPoll
+	for ctx.Err() == nil {
+		for ev, err := range w.WatchJobs(ctx, sdk.WatchJobsRequest{Owner: p.e.o.Owner, Resume: resume}) {
+			if err != nil {
+				if sdk.CodeOf(err) == sdk.OutOfRange || sdk.CodeOf(err) == sdk.InvalidArgument {
+					resume = "" // too old: start from now, polling covers the gap
+				}
+				if ctx.Err() == nil {
+					p.e.log.Debug("watch ended", "provider", p.back.Name, "err", err)
+				}
+				break
+			}
+			resume, wait = ev.Resume, firstPoll
+			p.hint(ev.AttemptID)
+		}
+		if p.e.clock.Sleep(ctx, wait) != nil {
+			return
+		}
+		wait = min(wait*2, slowestPoll)
+	}
+}
+
+func (p *poller) hint(attempt sdk.ID) {
+	p.mu.Lock()
+	var hit []*tracked
+	if attempt.IsZero() {
+		for _, t := range p.jobs {
+			hit = append(hit, t)
+		}
+	} else if t := p.jobs[attempt]; t != nil {
+		hit = append(hit, t)
+	}
+	p.mu.Unlock()
+	for _, t := range hit {
+		p.sooner(t)
+	}
+}
+
+// dueHeap orders tracked jobs by their next look.
+type dueHeap []*tracked
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].next.Before(h[j].next) }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *dueHeap) Push(x any) {
+	t := x.(*tracked)
+	t.index = len(*h)
+	*h = append(*h, t)
+}
+
+func (h *dueHeap) Pop() any {
+	old := *h
+	t := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	t.index = -1
+	return t
+}

@@ -1,0 +1,154 @@
+package control
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// queue orders the runs of one provider within this process, first in, first
+// out; the ledger's admission rule orders processes.
+type queue struct {
+	mu    sync.Mutex
+	line  []*runner
+	limit *rate.Limiter
+}
+
+func (e *Engine) queue(back Backend) *queue {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := e.queues[back.Name]
+	if q == nil {
+		limit := rate.Inf
+		if back.SubmitRate > 0 {
+			limit = rate.Limit(back.SubmitRate)
+		}
+		q = &queue{limit: rate.NewLimiter(limit, 1)}
+		e.queues[back.Name] = q
+	}
+	return q
+}
+
+// enter puts r in line, by age of its run, once.
+func (q *queue) enter(r *runner) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := len(q.line)
+	for i, x := range q.line {
+		if x == r {
+			return
+		}
+		if at == len(q.line) && r.run.ID.String() < x.run.ID.String() {
+			at = i
+		}
+	}
+	q.line = append(q.line[:at], append([]*runner{r}, q.line[at:]...)...)
+}
+
+func (q *queue) leave(r *runner) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, x := range q.line {
+		if x == r {
+			q.line = append(q.line[:i], q.line[i+1:]...)
+			break
+		}
+	}
+	if len(q.line) > 0 {
+		q.line[0].poke()
+	}
+}
+
+func (q *queue) first(r *runner) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.line) == 0 || q.line[0] == r
+}
+
+// admitted writes the first send of an attempt once there is a place for it.
+// false without an error means that the run's row has news to look at.
+func (r *runner) admitted(first ledger.NewEvent) (bool, error) {
+	q := r.e.queue(r.back)
+	most := r.back.maxInFlight()
+	if most <= 0 {
+		if err := r.submitTurn(q); err != nil {
+			return false, err
+		}
+		return true, r.record(first)
+	}
+	q.enter(r)
+	defer q.leave(r)
+	for {
+		if q.first(r) {
+			if err := r.submitTurn(q); err != nil {
+				return false, err
+			}
+			first.Change.SentAt = r.e.clock.Now().UTC()
+			err := r.write(&ledger.Admission{Provider: r.back.Name, Max: most}, first)
+			if err == nil {
+				return true, nil
+			}
+			var e *sdk.Error
+			if !errors.As(err, &e) || e.ID != "queue.full" {
+				return false, err
+			}
+		}
+		if r.run.Reason != sdk.ReasonQueued || r.run.Message == "" {
+			ev := r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(sdk.ReasonQueued),
+				Message: text("waits for one of the provider's places")})
+			if err := r.record(ev); err != nil {
+				return false, err
+			}
+		}
+		// A place may be taken by a run whose holder died.
+		if _, err := r.e.Recover(r.ctx, r.back.Name); err != nil && r.ctx.Err() == nil {
+			r.e.log.Warn("recovery failed", "err", err)
+		}
+		if err := r.waitChange(time.Second); err != nil {
+			return false, err
+		}
+		if !r.run.CancelAt.IsZero() {
+			return false, nil
+		}
+	}
+}
+
+// submitTurn waits for the provider's submit rate.
+func (r *runner) submitTurn(q *queue) error {
+	if q.limit.Limit() == rate.Inf {
+		return nil
+	}
+	if q.limit.Wait(r.ctx) != nil {
+		return errStopped
+	}
+	return nil
+}
+
+// waitChange waits for any change of the ledger, at most d.
+func (r *runner) waitChange(d time.Duration) error {
+	timer, free := r.e.after(r.ctx, d)
+	defer free()
+	select {
+	case <-r.e.o.Store.Changed():
+	case <-timer:
+	case <-r.wake:
+		return r.reload()
+	case <-r.ctx.Done():
+		return errStopped
+	}
+	return nil
+}
+
+// jitter returns a random part of d.
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(rand.Int64N(int64(d)))
+}

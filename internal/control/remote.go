@@ -1,0 +1,219 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// RemoteJob is a job as the backend knows it, on a machine whose ledger has no
+// row of it.
+type RemoteJob struct {
+	Found  sdk.FoundJob
+	Status sdk.JobStatusResult
+}
+
+// Remote finds the latest attempt of a run by its labels alone.
+func (e *Engine) Remote(ctx context.Context, provider string, run sdk.ID) (RemoteJob, error) {
+	back, found, err := e.findRemote(ctx, provider, run)
+	if err != nil {
+		return RemoteJob{}, err
+	}
+	st, err := e.statusOf(ctx, back, found.Handle)
+	return RemoteJob{Found: found, Status: st}, err
+}
+
+// RemoteLogs gives the output of a run's latest attempt, found by labels alone.
+func (e *Engine) RemoteLogs(ctx context.Context, provider string, run sdk.ID, follow bool) iter.Seq2[sdk.LogItem, error] {
+	return func(yield func(sdk.LogItem, error) bool) {
+		back, found, err := e.findRemote(ctx, provider, run)
+		if err != nil {
+			yield(sdk.LogItem{}, err)
+			return
+		}
+		logger, ok := sdk.Of(back.Provider, sdk.Logger())
+		if !ok {
+			yield(sdk.LogItem{}, sdk.Absent(back.Name, "JobLogger"))
+			return
+		}
+		for it, err := range logger.JobLogs(ctx, sdk.JobLogsRequest{Handle: found.Handle, Follow: follow}) {
+			if !yield(it, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// RemoteCancel ends the latest attempt of a run, found by labels alone. The
+// ledger gets a row of its own for it, before the call.
+func (e *Engine) RemoteCancel(ctx context.Context, provider string, run sdk.ID, actor, why string) (sdk.CancelJobResult, error) {
+	back, found, err := e.findRemote(ctx, provider, run)
+	if err != nil {
+		return sdk.CancelJobResult{}, err
+	}
+	jc, ok := sdk.Of(back.Provider, sdk.Canceler())
+	if !ok {
+		return sdk.CancelJobResult{}, sdk.Absent(back.Name, "JobCanceler")
+	}
+	act, err := e.begin(ctx, actor, "cancel", run.String(), back)
+	if err != nil {
+		return sdk.CancelJobResult{}, err
+	}
+	res, err := call(ctx, max(cancelCall, back.callTimeout()), "cancel", func(ctx context.Context) (sdk.CancelJobResult, error) {
+		return jc.CancelJob(ctx, sdk.CancelJobRequest{Handle: found.Handle, Why: why})
+	})
+	return res, act.end(ctx, err, map[string]string{"accepted": fmt.Sprint(res.Accepted), "gone": fmt.Sprint(res.Gone), "evidence": res.Evidence})
+}
+
+func (e *Engine) findRemote(ctx context.Context, provider string, run sdk.ID) (Backend, sdk.FoundJob, error) {
+	back, err := e.o.Providers.Backend(ctx, provider)
+	if err != nil {
+		return back, sdk.FoundJob{}, err
+	}
+	jobs, err := e.findRun(ctx, back, run)
+	if err != nil {
+		return back, sdk.FoundJob{}, err
+	}
+	last := jobs[0]
+	for _, j := range jobs[1:] {
+		if j.Attempt > last.Attempt {
+			last = j
+		}
+	}
+	return back, last, nil
+}
+
+func (e *Engine) findRun(ctx context.Context, back Backend, run sdk.ID) ([]sdk.FoundJob, error) {
+	finder, ok := sdk.Of(back.Provider, sdk.Finder())
+	if !ok {
+		return nil, sdk.Absent(back.Name, "JobFinder")
+	}
+	res, err := call(ctx, back.callTimeout(), "find", func(ctx context.Context) (sdk.FindJobsResult, error) {
+		return finder.FindJobs(ctx, sdk.FindJobsRequest{RunID: run})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if res.Outcome != sdk.FindFound || len(res.Jobs) == 0 {
+		e := &sdk.Error{Code: sdk.NotFound, Op: "find run", Provider: back.Name, ID: "run.not-on-provider",
+			Err: fmt.Errorf("nothing there carries the run %s", run)}
+		if !res.VisibleAt.IsZero() {
+			e.Remedy = "what was made just now may show only after " + res.VisibleAt.UTC().Format("15:04:05 UTC")
+		}
+		return nil, e
+	}
+	return res.Jobs, nil
+}
+
+// AdoptRequest asks to take up a run that another installation submitted.
+type AdoptRequest struct {
+	Provider string
+	Run      sdk.ID
+	Actor    string
+	Cleanup  CleanupPolicy
+}
+
+// Adopt makes a row for a run from its labels alone and drives it on: its
+// output is captured and its end recorded here. A run that the ledger has
+// already is AlreadyExists.
+func (e *Engine) Adopt(ctx context.Context, req AdoptRequest) (ledger.Run, error) {
+	if _, err := e.o.Store.Run(ctx, req.Run); err == nil {
+		return ledger.Run{}, &sdk.Error{Code: sdk.AlreadyExists, Op: "adopt run", Err: fmt.Errorf("run %s is in this ledger", req.Run.Short())}
+	} else if sdk.CodeOf(err) != sdk.NotFound {
+		return ledger.Run{}, err
+	}
+	back, found, err := e.findRemote(ctx, req.Provider, req.Run)
+	if err != nil {
+		return ledger.Run{}, err
+	}
+	handle, err := found.Handle.Encode()
+	if err != nil {
+		return ledger.Run{}, err
+	}
+	info := back.Info()
+	spec := sdk.JobSpec{V: sdk.SpecVersion}
+	specJSON, err := spec.Encode()
+	if err != nil {
+		return ledger.Run{}, err
+	}
+	launch := sdk.Launch{V: sdk.LaunchVersion, Kind: info.Kind, Identity: info.Identity, RunID: req.Run, AttemptID: found.AttemptID,
+		Attempt: 1, Owner: found.Owner, LedgerID: found.LedgerID, Resubmit: sdk.ResubmitRule{By: sdk.SubmitByNothing}}
+	launchJSON, err := launch.Encode()
+	if err != nil {
+		return ledger.Run{}, err
+	}
+	set := settings{V: 1, Cleanup: req.Cleanup}
+	if set.Cleanup == "" {
+		set.Cleanup = CleanupAlways
+	}
+	setJSON, err := sdk.EncodeCanonical(set)
+	if err != nil {
+		return ledger.Run{}, err
+	}
+	if err := e.join(ctx); err != nil {
+		return ledger.Run{}, err
+	}
+	change := func(c ledger.Change) ledger.Change { c.V = ledger.ChangeVersion; return c }
+	w := ledger.Write{Run: req.Run, Holder: e.self.ID, Claim: true, Events: []ledger.NewEvent{
+		{Kind: ledger.KindRequested, Actor: req.Actor, Change: change(ledger.Change{Requested: &ledger.Requested{Actor: req.Actor, Action: "adopt",
+			Target: found.Handle.Name, Provider: back.Name, Identity: info.Identity, Spec: specJSON, Settings: setJSON}})},
+		{Kind: ledger.KindIntent, Attempt: 1, Actor: req.Actor, Change: change(ledger.Change{Phase: ledger.PhaseIntent,
+			Launched: &ledger.Launched{ID: found.AttemptID, Launch: launchJSON}})},
+		{Kind: ledger.KindAdopted, Attempt: 1, Actor: req.Actor, Change: change(ledger.Change{Phase: ledger.PhaseSubmitted, State: sdk.StatePending,
+			Handle: handle, SentAt: e.clock.Now().UTC(), Detail: map[string]string{"owner": found.Owner, "ledger": found.LedgerID, "attempt": fmt.Sprint(found.Attempt)}})},
+	}}
+	if err := e.o.Store.Write(ctx, w); err != nil {
+		return ledger.Run{}, err
+	}
+	r, err := e.take(ctx, req.Run, back, spec, set)
+	if err != nil {
+		return ledger.Run{}, err
+	}
+	row := r.run
+	e.hold(r)
+	return row, nil
+}
+
+// action is a mutating call that is no run: one row, written before the call.
+type action struct {
+	e  *Engine
+	id sdk.ID
+	by string
+}
+
+func (e *Engine) begin(ctx context.Context, actor, verb, target string, back Backend) (action, error) {
+	if actor == "" {
+		return action{}, sdk.Errorf(sdk.InvalidArgument, verb, "the actor is empty")
+	}
+	if err := e.join(ctx); err != nil {
+		return action{}, err
+	}
+	a := action{e: e, id: e.o.IDs.NewID(), by: actor}
+	w := ledger.Write{Run: a.id, Holder: e.self.ID, Claim: true, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: actor, Change: ledger.Change{V: ledger.ChangeVersion,
+		Requested: &ledger.Requested{Actor: actor, Action: verb, Target: target, Provider: back.Name, Identity: back.Info().Identity}}}}}
+	return a, e.o.Store.Write(ctx, w)
+}
+
+// end records the outcome and returns the call's own error first.
+func (a action) end(ctx context.Context, callErr error, detail map[string]string) error {
+	c := ledger.Change{V: ledger.ChangeVersion, State: sdk.StateSucceeded, Reason: reason(sdk.ReasonCompleted), Finished: true, Detail: detail}
+	if callErr != nil {
+		c.State, c.Reason, c.Message = sdk.StateFailed, reason(refusalReason(callErr)), text(strings.ToValidUTF8(callErr.Error(), "?"))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelCall)
+	defer cancel()
+	w := ledger.Write{Run: a.id, Events: []ledger.NewEvent{{Kind: ledger.KindFinished, Actor: a.by, Change: c}}}
+	if err := a.e.o.Store.Write(ctx, w); err != nil && callErr == nil {
+		return err
+	}
+	return callErr
+}
+
+func (a action) note(ctx context.Context, kind ledger.Kind, detail map[string]string) error {
+	w := ledger.Write{Run: a.id, Events: []ledger.NewEvent{{Kind: kind, Actor: a.by, Change: ledger.Change{V: ledger.ChangeVersion, Detail: detail}}}}
+	return a.e.o.Store.Write(ctx, w)
+}

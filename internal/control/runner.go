@@ -1,0 +1,284 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/failpoint"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// errStopped ends a runner's work without a word: it was handed over, or
+// another holder has taken the run.
+var errStopped = errors.New("no longer the holder")
+
+// runner drives one run. Its goroutine is the only one that touches the fields
+// below mu.
+type runner struct {
+	e    *Engine
+	back Backend
+	spec sdk.JobSpec
+	set  settings
+
+	// ctx ends when the run is handed over or taken.
+	ctx    context.Context
+	cancel context.CancelFunc
+	gone   chan struct{}
+	wake   chan struct{}
+
+	// crashed: a test ended the engine as a kill would.
+	crashed atomic.Bool
+
+	req SubmitRequest
+	// fresh: the launch was never sent, though the phase is submitting.
+	fresh bool
+
+	mu    sync.Mutex
+	run   ledger.Run
+	marks chan struct{} // closed and replaced at every change of run
+
+	attempts []ledger.Attempt
+	launch   sdk.Launch
+	// notBefore delays a send in doubt after a take-over.
+	notBefore time.Time
+	ending    ending
+	capture   *capture
+	// sawRunning is this process's own sight of running, whose monotonic
+	// reading a stepped clock doesn't move.
+	sawRunning time.Time
+	lastAnswer time.Time
+}
+
+// ending is what the engine itself did to end the attempt.
+type ending struct {
+	// cause is why: cancelled, timed_out or start_timeout.
+	cause sdk.Reason
+	// asked is the last cancel call, accepted that one was taken while the job
+	// may still have run; killed that grace has passed and it was killed.
+	asked    time.Time
+	accepted bool
+	killed   bool
+	failures int
+}
+
+func (e *Engine) newRunner(run ledger.Run, attempts []ledger.Attempt, back Backend, spec sdk.JobSpec, set settings) *runner {
+	ctx, cancel := context.WithCancel(e.life)
+	return &runner{e: e, back: back, spec: spec, set: set, ctx: ctx, cancel: cancel, gone: make(chan struct{}),
+		wake: make(chan struct{}, 1), run: run, attempts: attempts, marks: make(chan struct{}), lastAnswer: e.clock.Now()}
+}
+
+func (r *runner) stop() { r.cancel() }
+
+// poke makes the runner read its row again.
+func (r *runner) poke() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// row returns the run as this runner last wrote it, and a channel that is
+// closed at its next change.
+func (r *runner) row() (ledger.Run, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run, r.marks
+}
+
+func (r *runner) attempt() *ledger.Attempt {
+	if len(r.attempts) == 0 {
+		return &ledger.Attempt{}
+	}
+	return &r.attempts[len(r.attempts)-1]
+}
+
+// drive takes the run from where it stands to its end.
+func (r *runner) drive() {
+	defer r.cancel()
+	err := r.steps()
+	if r.capture != nil {
+		r.capture.stop()
+	}
+	if err != nil && !errors.Is(err, errStopped) && r.ctx.Err() == nil {
+		r.e.warn(r.run.ID, "run %s is left for another holder: %v", r.run.ID.Short(), err)
+	}
+	if r.run.Open() && !r.crashed.Load() {
+		r.release()
+	}
+}
+
+func (r *runner) release() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), cancelCall)
+	defer cancel()
+	err := r.e.o.Store.Release(ctx, r.run.ID, r.e.self.ID, r.run.Fence)
+	if err != nil && !errors.Is(err, sdk.Aborted) {
+		r.e.log.Warn("run not released", "run", r.run.ID, "err", err)
+	}
+}
+
+func (r *runner) steps() error {
+	for r.run.Open() {
+		if err := r.ctx.Err(); err != nil {
+			return errStopped
+		}
+		if err := r.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) step() error {
+	switch phase := r.phase(); phase {
+	case ledger.PhaseIntent:
+		return r.launchAttempt()
+	case ledger.PhaseSubmitting:
+		if r.fresh {
+			r.fresh = false
+			return r.send()
+		}
+		return r.settle()
+	case ledger.PhaseSubmitted, ledger.PhaseRunning:
+		return r.observe()
+	case ledger.PhaseEnded:
+		return r.drain()
+	case ledger.PhaseDrained:
+		return r.clean()
+	case ledger.PhaseCleaned, ledger.PhaseKept:
+		return r.next()
+	default:
+		return sdk.Errorf(sdk.Internal, "drive run", "phase %q is not known", phase)
+	}
+}
+
+func (r *runner) phase() ledger.Phase { return r.attempt().Phase }
+
+// record writes events of the run, and keeps at it while the ledger can't take
+// them: what runs must be ended on record. It returns errStopped once another
+// holder has the run.
+func (r *runner) record(events ...ledger.NewEvent) error {
+	return r.write(nil, events...)
+}
+
+func (r *runner) write(admit *ledger.Admission, events ...ledger.NewEvent) error {
+	if err := checkSteps(r.phase(), events); err != nil {
+		return err
+	}
+	for i := range events {
+		if events[i].Actor == "" {
+			events[i].Actor = r.e.o.Actor
+		}
+		events[i].Change.V = ledger.ChangeVersion
+	}
+	w := ledger.Write{Run: r.run.ID, Holder: r.e.self.ID, Fence: r.run.Fence, Admit: admit, Events: events}
+	wait := 100 * time.Millisecond
+	for {
+		hits("before", events)
+		err := r.e.o.Store.Write(r.ctx, w)
+		if err == nil {
+			hits("after", events)
+			return r.applied(events)
+		}
+		switch sdk.CodeOf(err) {
+		case sdk.Aborted, sdk.NotFound:
+			return errStopped
+		case sdk.FailedPrecondition, sdk.InvalidArgument, sdk.Internal:
+			return err
+		case sdk.ResourceExhausted:
+			if admit != nil {
+				return err
+			}
+		}
+		if r.ctx.Err() != nil {
+			return errStopped
+		}
+		if wait == 100*time.Millisecond {
+			r.e.warn(r.run.ID, "the ledger can't be written, trying again: %v", err)
+		}
+		if r.e.clock.Sleep(r.ctx, wait) != nil {
+			return errStopped
+		}
+		wait = min(wait*2, 5*time.Second)
+	}
+}
+
+func hits(when string, events []ledger.NewEvent) {
+	if failpoint.Enabled {
+		for _, ev := range events {
+			failpoint.Hit("write." + string(ev.Kind) + "." + when)
+		}
+	}
+}
+
+// applied folds what was written into the runner's own copy.
+func (r *runner) applied(events []ledger.NewEvent) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.e.clock.Now()
+	for _, ev := range events {
+		run, attempts, err := ledger.Apply(r.run, r.attempts, ledger.Event{At: now, Run: r.run.ID, Attempt: ev.Attempt, Kind: ev.Kind}, ev.Change)
+		if err != nil {
+			return err
+		}
+		r.run, r.attempts = run, attempts
+	}
+	close(r.marks)
+	r.marks = make(chan struct{})
+	return nil
+}
+
+// reload reads the row again, for requests that others have written.
+func (r *runner) reload() error {
+	run, err := r.e.o.Store.Run(r.ctx, r.run.ID)
+	if err != nil {
+		if r.ctx.Err() != nil {
+			return errStopped
+		}
+		return err
+	}
+	if run.Holder != r.e.self.ID || run.Fence != r.run.Fence {
+		return errStopped
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run = run
+	if run.Attempt > 0 && run.Phase == ledger.PhaseEnded && r.attempts[len(r.attempts)-1].Phase != ledger.PhaseEnded {
+		// Somebody else abandoned the run.
+		attempts, err := r.e.o.Store.Attempts(r.ctx, run.ID)
+		if err != nil {
+			return err
+		}
+		r.attempts = attempts
+	}
+	close(r.marks)
+	r.marks = make(chan struct{})
+	return nil
+}
+
+// event makes an event of the current attempt.
+func (r *runner) event(kind ledger.Kind, c ledger.Change) ledger.NewEvent {
+	return ledger.NewEvent{Attempt: r.attempt().Number, Kind: kind, Change: c}
+}
+
+func reason(v sdk.Reason) *sdk.Reason { return &v }
+
+func text(s string) *string { return &s }
+
+// sleep waits for d, or until the runner is poked; it returns errStopped when
+// the run is no longer ours.
+func (r *runner) sleep(d time.Duration) error {
+	done, free := r.e.after(r.ctx, d)
+	defer free()
+	select {
+	case <-done:
+	case <-r.wake:
+		return r.reload()
+	case <-r.ctx.Done():
+		return errStopped
+	}
+	return nil
+}

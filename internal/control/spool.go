@@ -1,0 +1,108 @@
+package control
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// A run's spool is a folder of mode 0700 that holds what must survive the
+// submitting process and may stand in no ledger: a local job's inherited
+// environment and a spooled standard input. Clean-up removes it.
+
+func (e *Engine) spoolDir(run sdk.ID) string {
+	return filepath.Join(e.o.StateDir, "spool", run.String())
+}
+
+// spoolInputs writes what the request brings, and notes it in set.
+func (e *Engine) spoolInputs(run sdk.ID, req SubmitRequest, set *settings) error {
+	dir := e.spoolDir(run)
+	needDir := req.Ambient != nil || req.Spec.Stdin == sdk.StdinSpooled
+	if !needDir {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("spool inputs: %w", err)
+	}
+	if req.Ambient != nil {
+		b, err := json.Marshal(req.Ambient)
+		if err != nil {
+			return fmt.Errorf("spool inputs: %w", err)
+		}
+		if err := writeSynced(filepath.Join(dir, "ambient.json"), func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
+			return err
+		}
+		set.Ambient = true
+	}
+	if req.Spec.Stdin == sdk.StdinSpooled {
+		h := sha256.New()
+		err := writeSynced(filepath.Join(dir, "stdin"), func(w io.Writer) error {
+			if req.Stdin == nil {
+				return nil
+			}
+			_, err := io.Copy(io.MultiWriter(w, h), req.Stdin)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		set.StdinHash = hex.EncodeToString(h.Sum(nil))
+	}
+	return nil
+}
+
+func writeSynced(path string, fill func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("spool inputs: %w", err)
+	}
+	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("spool inputs: %s: %w", path, err)
+	}
+	return nil
+}
+
+// inputs opens what the launch's call needs. The closer, when not nil, is the
+// caller's.
+func (r *runner) inputs(req *sdk.RunJobRequest) (io.Closer, error) {
+	dir := r.e.spoolDir(r.run.ID)
+	if r.set.Ambient {
+		req.Ambient = r.req.Ambient
+		if req.Ambient == nil {
+			b, err := os.ReadFile(filepath.Join(dir, "ambient.json"))
+			if err != nil {
+				return nil, sdk.Errorf(sdk.DataLoss, "read spool", "the inherited environment of run %s is gone: %w", r.run.ID.Short(), err)
+			}
+			req.Ambient = &sdk.Ambient{}
+			if err := json.Unmarshal(b, req.Ambient); err != nil {
+				return nil, sdk.Errorf(sdk.DataLoss, "read spool", "%w", err)
+			}
+		}
+	}
+	switch r.launch.Stdin {
+	case sdk.StdinAttached:
+		req.Stdin = r.req.Stdin // nil once the attached command is gone: the end of input
+	case sdk.StdinSpooled:
+		f, err := os.Open(filepath.Join(dir, "stdin"))
+		if err != nil {
+			return nil, sdk.Errorf(sdk.DataLoss, "read spool", "the input of run %s is gone: %w", r.run.ID.Short(), err)
+		}
+		req.Stdin = f
+		return f, nil
+	}
+	return nil, nil
+}
+
+func (e *Engine) removeSpool(run sdk.ID) {
+	if err := os.RemoveAll(e.spoolDir(run)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		e.log.Warn("spool not removed", "run", run, "err", err)
+	}
+}

@@ -1,0 +1,220 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/joblog"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Milestone is how far Wait waits.
+type Milestone int
+
+// MilestoneSubmitted: the backend has the job, or never will. MilestoneEnded:
+// the run's state is terminal. MilestoneDrained: and its output is synced.
+// MilestoneFinished: and nothing is left to do.
+const (
+	MilestoneSubmitted Milestone = iota
+	MilestoneEnded
+	MilestoneDrained
+	MilestoneFinished
+)
+
+func (m Milestone) reached(r ledger.Run) bool {
+	switch m {
+	case MilestoneSubmitted:
+		return r.State.Terminal() || r.Phase != "" && r.Phase != ledger.PhaseIntent && r.Phase != ledger.PhaseSubmitting
+	case MilestoneEnded:
+		return r.State.Terminal()
+	case MilestoneDrained:
+		return r.State.Terminal() && (r.Phase == ledger.PhaseDrained || r.Phase.Final() || !r.Open())
+	default:
+		return !r.Open()
+	}
+}
+
+// Wait returns the run's row once it has come so far, whoever drives it. The
+// end of ctx ends the waiting and nothing else.
+func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.Run, error) {
+	for {
+		if r := e.runner(id); r != nil {
+			row, changed := r.row()
+			if until.reached(row) {
+				return row, nil
+			}
+			select {
+			case <-changed:
+				continue
+			case <-r.gone:
+				// Driven on by another holder, or over: the ledger knows.
+			case <-ctx.Done():
+				return row, context.Cause(ctx)
+			}
+		}
+		changed := e.o.Store.Changed()
+		row, err := e.o.Store.Run(ctx, id)
+		if err != nil {
+			return row, err
+		}
+		if until.reached(row) {
+			return row, nil
+		}
+		if e.runner(id) != nil {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return row, context.Cause(ctx)
+		}
+	}
+}
+
+// Attempts returns a run's attempts in order.
+func (e *Engine) Attempts(ctx context.Context, id sdk.ID) ([]ledger.Attempt, error) {
+	return e.o.Store.Attempts(ctx, id)
+}
+
+// Resolve finds a run by its ID, a unique suffix of at least six characters, or
+// its name. Several candidates are InvalidArgument and listed.
+func (e *Engine) Resolve(ctx context.Context, ref string) (ledger.Run, error) {
+	low := strings.ToLower(ref)
+	if id, err := sdk.ParseID(low); err == nil {
+		run, err := e.o.Store.Run(ctx, id)
+		if err == nil || sdk.CodeOf(err) != sdk.NotFound {
+			return run, err
+		}
+	}
+	var found []ledger.Run
+	if len(low) >= sdk.MinIDSuffix && len(low) < sdk.IDLen {
+		if err := collect(e.o.Store.Runs(ctx, ledger.RunFilter{Suffix: low, Limit: 5}), &found); err != nil {
+			return ledger.Run{}, err
+		}
+	}
+	if len(found) == 0 {
+		if err := collect(e.o.Store.Runs(ctx, ledger.RunFilter{Name: ref, Limit: 5}), &found); err != nil {
+			return ledger.Run{}, err
+		}
+		if len(found) > 1 {
+			// The newest of a name is meant while it is the only open one.
+			var open []ledger.Run
+			for _, r := range found {
+				if r.Open() {
+					open = append(open, r)
+				}
+			}
+			if len(open) == 1 {
+				return open[0], nil
+			}
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return ledger.Run{}, &sdk.Error{Code: sdk.NotFound, Op: "find run", ID: "run.not-found", Remedy: "`windlass ps -a` lists all runs",
+			Err: fmt.Errorf("no run has the ID, the suffix of %d characters or the name %q", sdk.MinIDSuffix, ref)}
+	}
+	ids := make([]string, len(found))
+	for i, r := range found {
+		ids[i] = r.ID.String()
+	}
+	return ledger.Run{}, &sdk.Error{Code: sdk.InvalidArgument, Op: "find run", ID: "run.ambiguous", Remedy: "give the full ID",
+		Err: fmt.Errorf("%q fits several runs: %s", ref, strings.Join(ids, ", "))}
+}
+
+func collect[T any](seq iter.Seq2[T, error], into *[]T) error {
+	for v, err := range seq {
+		if err != nil {
+			return err
+		}
+		*into = append(*into, v)
+	}
+	return nil
+}
+
+// FollowOptions chooses what Follow gives.
+type FollowOptions struct {
+	// From is an item's Pos; the zero Position is the start.
+	From joblog.Position
+	// Attempt is the attempt to begin with; 0 is the first.
+	Attempt int
+	// Follow goes on until the run's output is complete.
+	Follow bool
+	Since  time.Time
+	// Tail gives the last lines only; nil is all.
+	Tail    *int
+	Streams []sdk.Stream
+}
+
+// FollowItem is an item of one attempt's log.
+type FollowItem struct {
+	Attempt int
+	joblog.Item
+}
+
+// Follow gives the captured output of all attempts in order, whoever captures
+// it. Following starts before the job does and ends when the run does.
+func (e *Engine) Follow(ctx context.Context, id sdk.ID, o FollowOptions) iter.Seq2[FollowItem, error] {
+	return func(yield func(FollowItem, error) bool) {
+		n := max(o.Attempt, 1)
+		for ; ; n++ {
+			more, err := e.followAttempt(ctx, id, n, o, yield)
+			if err != nil {
+				yield(FollowItem{}, err)
+				return
+			}
+			if !more {
+				return
+			}
+			o.From = joblog.Position{}
+		}
+	}
+}
+
+// followAttempt gives one attempt's log and reports whether another follows.
+func (e *Engine) followAttempt(ctx context.Context, id sdk.ID, n int, o FollowOptions, yield func(FollowItem, error) bool) (bool, error) {
+	run, err := e.o.Store.Run(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if run.Attempt < n && (!o.Follow || !run.Open()) {
+		return false, nil
+	}
+	ro := joblog.ReadOptions{From: o.From, Follow: o.Follow, Since: o.Since, Tail: o.Tail, Streams: o.Streams}
+	for it, err := range e.o.Logs.Read(ctx, joblog.Key{Run: id, Attempt: n}, ro) {
+		if err != nil {
+			return false, err
+		}
+		if !yield(FollowItem{Attempt: n, Item: it}, nil) {
+			return false, nil
+		}
+	}
+	if !o.Follow {
+		return n < run.Attempt, nil
+	}
+	// The log has its end. Wait until it is plain whether another attempt comes.
+	for {
+		changed := e.o.Store.Changed()
+		run, err := e.o.Store.Run(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if run.Attempt > n {
+			return true, nil
+		}
+		if run.State.Terminal() {
+			return false, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
