@@ -63,6 +63,11 @@ func depguard(table []layer) string {
 		for _, name := range append(slices.Clone(l.may), l.path) {
 			allow = append(allow, prefixes(table, name)...)
 		}
+		for _, o := range table {
+			if o.open && !l.stdOnly && !slices.ContainsFunc(l.never, func(n string) bool { return covered(n, o, o.path) }) {
+				allow = append(allow, prefixes(table, o.path)...)
+			}
+		}
 		slices.Sort(allow)
 		fmt.Fprintf(&b, "        %s:\n          list-mode: %s\n          files:\n", strings.NewReplacer("/", "-", "*", "each").Replace(l.path), mode)
 		fmt.Fprintf(&b, "            - \"${base-path}/%s.go\"\n            - \"!$test\"\n", glob(l.path))
@@ -131,7 +136,7 @@ func TestLinterReports(t *testing.T) {
 	write(linterConfig, string(config))
 	write("go.mod", "module "+module+"\n\ngo 1.26\n")
 	for _, p := range []string{"sdk", "sdk/plugin", "internal/secret", "internal/config", "internal/driver/local", "internal/cloud/aws",
-		"internal/cloud/gcp", "internal/ledger", "internal/ledger/sqlite", "internal/driver/docker"} {
+		"internal/cloud/gcp", "internal/ledger", "internal/ledger/sqlite", "internal/driver/docker", "internal/failpoint"} {
 		name := p[strings.LastIndex(p, "/")+1:]
 		write(p+"/"+name+".go", "// Package "+name+" is here to be imported.\npackage "+name+"\n")
 	}
@@ -140,6 +145,9 @@ func TestLinterReports(t *testing.T) {
 		"sdk/plugins.go":                {"depguard", imported("sdk", "sdk/plugin")},
 		"internal/control/driver.go":    {"depguard", imported("control", "internal/driver/local")},
 		"internal/control/ledger.go":    {"", imported("control", "internal/ledger")},
+		"internal/control/fail.go":      {"", imported("control", "internal/failpoint")},
+		"sdk/fail.go":                   {"depguard", imported("sdk", "internal/failpoint")},
+		"internal/pocket/fail.go":       {"depguard", imported("pocket", "internal/failpoint")},
 		"internal/control/store.go":     {"depguard", imported("control", "internal/ledger/sqlite")},
 		"internal/cli/driver.go":        {"depguard", imported("cli", "internal/driver/local")},
 		"internal/driver/ecs/good.go":   {"", imported("ecs", "internal/cloud/aws")},

@@ -91,7 +91,7 @@ func refusal(table []layer, row int, unit, imp string, test bool) string {
 		return ""
 	case target.testing && !from.testing:
 		return "only tests may"
-	case from.root, slices.ContainsFunc(from.may, named):
+	case from.root, target.open && !from.stdOnly, slices.ContainsFunc(from.may, named):
 		return ""
 	case test:
 		return "imports go down only"

@@ -21,6 +21,9 @@ type layer struct {
 	// testing marks packages that only test files may import, and other rows
 	// that have this mark.
 	testing bool
+	// open marks packages that every row may import, but for those of stdOnly
+	// and those that never import it.
+	open bool
 	// root marks a composition root: it may import every row that isn't
 	// testing.
 	root bool
@@ -34,6 +37,7 @@ var layers = []layer{
 	{path: "internal/layout"},
 	{path: "internal/testwait", stdOnly: true, testing: true},
 	{path: "internal/testneed", stdOnly: true, testing: true},
+	{path: "internal/failpoint", stdOnly: true, open: true},
 
 	{path: "sdk", stdOnly: true},
 	{path: "sdk/providertest/fake", may: []string{"sdk"}, stdOnly: true},
@@ -89,8 +93,8 @@ var (
 )
 
 // environment names the packages that may read the process's environment,
-// beside test files.
-var environment = []string{"internal/config", "internal/credential", "internal/testneed"}
+// beside test files. In failpoint it is only under a build tag for crash tests.
+var environment = []string{"internal/config", "internal/credential", "internal/failpoint", "internal/testneed"}
 
 // vague are package names that say nothing of what the package is for.
 var vague = []string{"base", "common", "helper", "helpers", "misc", "shared", "types", "util", "utils"}
