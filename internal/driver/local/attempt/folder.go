@@ -261,3 +261,17 @@ func List(state string) ([]sdk.ID, error) {
 	}
 	return out, nil
 }
+
+// LeftoverOf returns the attempt that a path of Leftovers belonged to; it is
+// zero for any other path.
+func LeftoverOf(path string) sdk.ID {
+	name, ok := strings.CutPrefix(filepath.Base(path), gonePrefix)
+	if !ok || len(name) < sdk.IDLen {
+		return sdk.ID{}
+	}
+	id, err := sdk.ParseID(name[:sdk.IDLen])
+	if err != nil {
+		return sdk.ID{}
+	}
+	return id
+}

@@ -89,8 +89,8 @@ type End struct {
 	EndedBy string `json:"ended_by,omitzero"`
 	// RestKilled is how many processes outlived the job's own and were killed;
 	// Left are those that could not be.
-	RestKilled int   `json:"rest_killed,omitzero"`
-	Left       []int `json:"left,omitzero"`
+	RestKilled int             `json:"rest_killed,omitzero"`
+	Left       []proc.Identity `json:"left,omitzero"`
 	// OOMKills is how many processes were killed for memory; it is known in a
 	// memory cgroup alone.
 	OOMKills int64 `json:"oom_kills,omitzero"`

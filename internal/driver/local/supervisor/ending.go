@@ -106,9 +106,7 @@ func (s *supervisor) killRest() {
 		}
 		_, err = s.strike()
 		if errors.Is(err, unix.EPERM) && time.Since(begun) > giveUpAfter {
-			for _, id := range left {
-				s.end.Left = append(s.end.Left, id.PID)
-			}
+			s.end.Left = left
 			s.note("leave processes behind", err)
 			return
 		}

@@ -75,7 +75,7 @@ type supervisor struct {
 	streams  []*stream
 	signals  chan os.Signal
 	end      attempt.End
-	main     int // the job's own process, 0 before it started
+	main     int       // the job's own process, 0 before it started
 	asked    time.Time // of the cancel that was read last
 	killAt   time.Time
 	kill     *time.Timer
@@ -95,8 +95,9 @@ func Run(hit func(point string)) int {
 	}
 	s := &supervisor{hit: hit, signals: make(chan os.Signal, 16)}
 	// CONT is the knock of a cancel: unlike the others it does no harm to a
-	// process that doesn't listen yet.
-	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGCONT)
+	// process that doesn't listen yet. USR1 and USR2 are cancels that could not
+	// be left in the folder, with the order's grace and with none.
+	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGUSR2)
 	reply := os.NewFile(ReplyFD, "reply")
 	if _, err := reply.Write([]byte{Hello}); err != nil {
 		return 1
@@ -242,6 +243,10 @@ func (s *supervisor) watch() {
 			switch sig {
 			case syscall.SIGCONT:
 				s.readCancel()
+			case syscall.SIGUSR1:
+				s.terminate(attempt.CauseCancel, "", s.order.Grace)
+			case syscall.SIGUSR2:
+				s.terminate(attempt.CauseCancel, "", 0)
 			case syscall.SIGTERM, syscall.SIGINT:
 				s.terminate(attempt.CauseTerminated, "the supervisor got "+sig.String(), s.order.Grace)
 			}

@@ -1,0 +1,9 @@
+//go:build linux || darwin
+
+package local
+
+import "os"
+
+const submitVerb = "submit-and-die"
+
+func submitAndExit(args []string) { os.Exit(0) }
