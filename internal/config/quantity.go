@@ -21,7 +21,10 @@ func ParseMemory(s string) (int64, error) {
 	const op = "parse memory"
 	const want = "write 512m, 2g or a number of bytes"
 	num, unit := splitNumber(s)
-	unit = strings.ToLower(strings.TrimPrefix(unit, " "))
+	if len(unit) > 1 {
+		unit = strings.TrimPrefix(unit, " ")
+	}
+	unit = strings.ToLower(unit)
 	shift, ok := uint(0), true
 	switch strings.TrimSuffix(strings.TrimSuffix(unit, "b"), "i") {
 	case "":
