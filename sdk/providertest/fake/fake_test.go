@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
@@ -67,17 +68,15 @@ func (b *bench) run(words ...string) sdk.JobHandle {
 func (b *bench) wait(h sdk.JobHandle) sdk.JobStatusResult {
 	b.t.Helper()
 	r, _ := sdk.Of(b.p, sdk.Runner())
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		st, err := r.JobStatus(b.t.Context(), sdk.JobStatusRequest{Handle: h})
-		if err != nil {
+	var st sdk.JobStatusResult
+	testwait.Until(b.t, 10*time.Second, "end of the job", func() bool {
+		var err error
+		if st, err = r.JobStatus(b.t.Context(), sdk.JobStatusRequest{Handle: h}); err != nil {
 			b.t.Fatal(err)
 		}
-		if st.State.Terminal() {
-			return st
-		}
-	}
-	b.t.Fatal("no end")
-	panic("unreachable")
+		return st.State.Terminal()
+	})
+	return st
 }
 
 func (b *bench) logs(h sdk.JobHandle, follow bool) (string, sdk.Verdict) {
