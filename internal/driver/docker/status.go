@@ -1,0 +1,174 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/events"
+	"github.com/moby/moby/client"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+const (
+	opStatus = "read job status"
+	// fewJobs are asked for one by one: a list tells less.
+	fewJobs = 2
+)
+
+// JobStatus implements sdk.JobRunner.
+func (p *provider) JobStatus(ctx context.Context, r sdk.JobStatusRequest) (sdk.JobStatusResult, error) {
+	if err := r.Handle.Check(opStatus, p.identity); err != nil {
+		return sdk.JobStatusResult{}, err
+	}
+	return p.status(ctx, r.Handle)
+}
+
+func (p *provider) status(ctx context.Context, h sdk.JobHandle) (sdk.JobStatusResult, error) {
+	c, err := p.inspect(ctx, opStatus, h.ID)
+	if errors.Is(err, sdk.NotFound) {
+		return sdk.JobStatusResult{}, p.absent(ctx, opStatus, h.Metadata[keyEngine], err)
+	}
+	if err != nil {
+		return sdk.JobStatusResult{}, err
+	}
+	st := readState(c)
+	if st.running {
+		p.started.keep(h.ID, st)
+	} else {
+		p.started.forget(h.ID)
+	}
+	res := st.result()
+	if st.ended && st.ran && st.code == killedCode && res.Reason == sdk.ReasonNonzeroExit {
+		p.explainKill(ctx, c.ID, st, &res)
+	}
+	return res, nil
+}
+
+// explainKill looks in the engine's events for a KILL that it sent: nothing can
+// catch that one, so together with the code it is proof. The engine remembers
+// only so many events; without one the code stands alone.
+func (p *provider) explainKill(ctx context.Context, id string, st containerState, res *sdk.JobStatusResult) {
+	if st.finished.IsZero() {
+		return
+	}
+	killed := false
+	err := p.client.Call(ctx, opStatus, func(ctx context.Context, api *client.Client) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream := api.Events(ctx, client.EventsListOptions{
+			Since: engineStamp(st.started), Until: engineStamp(st.finished.Add(time.Second)),
+			Filters: make(client.Filters).Add("container", id).Add("event", string(events.ActionKill)),
+		})
+		for {
+			select {
+			case m := <-stream.Messages:
+				killed = killed || m.Actor.Attributes["signal"] == "9"
+			case err := <-stream.Err:
+				return endOfStream(err)
+			}
+		}
+	})
+	if err != nil {
+		p.log.Debug("events of a killed container not read", "container", id, "err", err)
+		return
+	}
+	if killed {
+		res.Reason, res.Signal = sdk.ReasonSignaled, "SIGKILL"
+	}
+}
+
+// engineStamp writes a time as the engine reads it: seconds and nanoseconds.
+func engineStamp(t time.Time) string {
+	return strconv.FormatInt(t.Unix(), 10) + fmt.Sprintf(".%09d", t.Nanosecond())
+}
+
+// JobStatuses implements sdk.JobBatcher: one list tells of all that run, and
+// only those that don't are looked at one by one.
+func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (sdk.JobStatusesResult, error) {
+	if len(r.Handles) > batchMax {
+		return sdk.JobStatusesResult{}, p.fail(sdk.InvalidArgument, opStatus, fmt.Errorf("%d handles, at most %d", len(r.Handles), batchMax))
+	}
+	items := make([]sdk.JobStatusItem, len(r.Handles))
+	running := map[string]container.ContainerState{}
+	if len(r.Handles) > fewJobs {
+		filters := make(client.Filters)
+		for _, h := range r.Handles {
+			filters.Add("id", h.ID)
+		}
+		err := p.client.Call(ctx, opStatus, func(ctx context.Context, api *client.Client) error {
+			res, err := api.ContainerList(ctx, client.ContainerListOptions{Filters: filters})
+			for _, c := range res.Items {
+				running[c.ID] = c.State
+			}
+			return err
+		})
+		if err != nil {
+			return sdk.JobStatusesResult{}, err
+		}
+	}
+	for i, h := range r.Handles {
+		if err := h.Check(opStatus, p.identity); err != nil {
+			items[i].Err = err
+			continue
+		}
+		if st, ok := p.started.get(h.ID); ok && running[h.ID] == container.StateRunning {
+			items[i].Result = st.result()
+			continue
+		}
+		items[i].Result, items[i].Err = p.status(ctx, h)
+		if ctx.Err() != nil {
+			return sdk.JobStatusesResult{}, items[i].Err
+		}
+	}
+	if lost := firstUnreached(items); lost != nil {
+		return sdk.JobStatusesResult{}, lost
+	}
+	return sdk.JobStatusesResult{Items: items}, nil
+}
+
+// firstUnreached returns the error when no item was answered at all.
+func firstUnreached(items []sdk.JobStatusItem) error {
+	if len(items) == 0 || slices.ContainsFunc(items, func(i sdk.JobStatusItem) bool {
+		return i.Err == nil || sdk.CodeOf(i.Err) != sdk.Unavailable && sdk.CodeOf(i.Err) != sdk.DeadlineExceeded
+	}) {
+		return nil
+	}
+	return items[0].Err
+}
+
+// startTimes remembers what a look at a running container gave, which a list
+// doesn't tell and which doesn't change while it runs.
+type startTimes struct {
+	mu sync.Mutex
+	of map[string]containerState
+}
+
+func (s *startTimes) keep(id string, st containerState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[string]containerState{}
+	}
+	st.oom, st.paused = false, false
+	s.of[id] = st
+}
+
+func (s *startTimes) get(id string) (containerState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, ok := s.of[id]
+	return st, ok
+}
+
+func (s *startTimes) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, id)
+}
