@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// attach submits a request and stays: output as it comes, the job's exit code,
+// cancel at the first signal and leave at the second.
+func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitRequest, asJSON bool) error {
+	defer surviveBrokenPipe()()
+	out := newSink(f.Streams, sdk.ID{}, asJSON)
+	req.Progress = func(line string) {
+		if asJSON {
+			_ = out.event(Event{Event: eventProgress, Message: line})
+			return
+		}
+		f.Streams.hint("%s", line)
+	}
+	// From here to the row a signal ends the call. What may have been made
+	// stands in the ledger, and is taken up by the next command.
+	sub, err := s.Engine.Submit(ctx, req)
+	if err != nil {
+		return err
+	}
+	id := sub.Run.ID
+	out.setRun(id)
+	a := &attachment{f: f, s: s, run: id, out: out, actor: req.Actor, quit: make(chan os.Signal, 1)}
+	f.interrupts.handle(a.signal)
+	defer f.interrupts.handle(nil)
+	if ctx.Err() != nil {
+		// The signal came just before we took over.
+		a.signal(1, os.Interrupt)
+	}
+	a.begun(sub, asJSON)
+	run, err := a.see(context.WithoutCancel(ctx))
+	if err != nil {
+		return &runError{id, err}
+	}
+	return a.end(ctx, run)
+}
+
+// attachment is an attached run.
+type attachment struct {
+	f     *Factory
+	s     *Session
+	run   sdk.ID
+	out   *sink
+	actor string
+
+	cancelling sync.WaitGroup
+	cancelled  atomic.Bool
+	quit       chan os.Signal
+}
+
+// begun tells of the run, on a terminal or in JSON.
+func (a *attachment) begun(sub control.Submitted, asJSON bool) {
+	a.out.onGone = func() {
+		a.f.Streams.note("run %s: nobody reads the output any more; the job goes on, windlass logs %s has the rest", a.run.Short(), a.run.Short())
+	}
+	if asJSON {
+		v := viewRun(sub.Run, nil)
+		_ = a.out.event(Event{Event: eventSubmitted, State: &v})
+	}
+	if sub.Existing {
+		a.f.Streams.note("run %s has this idempotency key already; attached to it", a.run.Short())
+	}
+	for _, w := range sub.Launch.Warnings {
+		a.f.Streams.note("run %s: %s", a.run.Short(), w)
+	}
+	a.f.Streams.hint("run %s on %s; %s", a.run.Short(), sub.Run.Provider, nextWords(a.run))
+}
+
+// signal is called for each signal that asks to end: the first cancels, the
+// second leaves.
+func (a *attachment) signal(n int, sig os.Signal) {
+	if n > 1 {
+		select {
+		case a.quit <- sig:
+		default:
+		}
+		return
+	}
+	a.cancelled.Store(true)
+	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone; once more leaves at once", signalName(sig), a.run.Short())
+	a.cancelling.Add(1)
+	go func() {
+		defer a.cancelling.Done()
+		err := a.s.Engine.Cancel(context.Background(), control.CancelRequest{Run: a.run, Actor: a.actor, Why: signalName(sig)})
+		if err != nil {
+			a.f.Streams.note("run %s could not be cancelled: %v; windlass cancel %s tries again", a.run.Short(), err, a.run.Short())
+		}
+	}()
+}
+
+// errLeft says that the second signal came.
+var errLeft = errors.New("left")
+
+// see shows the output until the run is drained, and returns its row then.
+func (a *attachment) see(ctx context.Context) (ledger.Run, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop(nil)
+
+	shown := make(chan error, 1)
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		shown <- a.show(ctx)
+	}()
+	type result struct {
+		run ledger.Run
+		err error
+	}
+	over := make(chan result, 1)
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		run, err := a.s.Engine.Wait(ctx, a.run, a.milestone())
+		over <- result{run, err}
+	}()
+	if k := a.s.Keeper; k != nil {
+		// Off the critical path: a short run is over before the keeper is up.
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := k.Take(ctx, a.run); err != nil && ctx.Err() == nil {
+				a.f.Streams.hint("run %s stays with this command: %v", a.run.Short(), err)
+			}
+		}()
+	}
+	var res result
+	var haveOutput, haveEnd bool
+	for !haveOutput || !haveEnd {
+		select {
+		case res = <-over:
+			haveEnd = true
+			if res.err != nil {
+				return res.run, res.err
+			}
+		case err := <-shown:
+			haveOutput = true
+			if err != nil {
+				a.f.Streams.note("run %s: its output can't be shown: %v", a.run.Short(), err)
+			}
+		case <-a.quit:
+			stop(errLeft)
+			return res.run, a.leave()
+		}
+	}
+	return res.run, nil
+}
+
+// milestone is where an attached run is over: with a keeper when its output is
+// complete, without one when nothing is left to do.
+func (a *attachment) milestone() control.Milestone {
+	if a.s.Keeper == nil {
+		return control.MilestoneFinished
+	}
+	return control.MilestoneDrained
+}
+
+// show passes the output on.
+func (a *attachment) show(ctx context.Context) error {
+	for it, err := range a.s.Engine.Follow(ctx, a.run, control.FollowOptions{Follow: true}) {
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		if err := a.out.item(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave says how to find the run that is left behind.
+func (a *attachment) leave() error {
+	a.f.Streams.note("left run %s before it was proven to be gone; windlass status %s tells what becomes of it", a.run.Short(), a.run.Short())
+	return exitError{ExitInterrupted}
+}
+
+// end says what people should know of the outcome, and returns the exit code.
+func (a *attachment) end(ctx context.Context, run ledger.Run) error {
+	last := lastAttempt(context.WithoutCancel(ctx), a.s.Store, run.ID)
+	if a.out.lines {
+		v := viewRun(run, last)
+		_ = a.out.event(Event{Event: eventEnd, State: &v})
+	} else {
+		tellOutcome(a.f.Streams, run, last)
+	}
+	return withExit(outcomeOf(run, last).exit())
+}
+
+// lastAttempt reads a run's last attempt; nil when there is none to be read.
+func lastAttempt(ctx context.Context, s ledger.Store, id sdk.ID) *ledger.Attempt {
+	if s == nil {
+		return nil
+	}
+	list, err := s.Attempts(ctx, id)
+	if err != nil || len(list) == 0 {
+		return nil
+	}
+	return &list[len(list)-1]
+}
+
+// tellOutcome says on stderr what the exit code and the output don't tell: a
+// plain end, with 0 or with the job's own code, says nothing.
+func tellOutcome(s *Streams, run ledger.Run, last *ledger.Attempt) {
+	short := run.ID.Short()
+	switch {
+	case run.State == sdk.StateSucceeded, run.Reason == sdk.ReasonNonzeroExit && exitShown(run, last):
+	case run.State == sdk.StateCancelled:
+		by := ""
+		if run.CancelBy != "" {
+			by = " (asked for by " + run.CancelBy + ")"
+		}
+		s.note("run %s was cancelled%s", short, by)
+	default:
+		s.note("run %s: %s: %s%s", short, stateWords(run), whyWords(run.State, run.Reason), messageWords(run.Message))
+		if remedy := reasonRemedy(run.Reason); remedy != "" {
+			s.note("  to do: %s", forRun(remedy, run.ID))
+		}
+	}
+	if run.OOM && run.Reason != sdk.ReasonOOMKilled {
+		s.note("run %s: a process of it was killed for memory", short)
+	}
+	switch run.Verdict {
+	case "", sdk.VerdictComplete, sdk.VerdictQuiet:
+	default:
+		s.note("run %s: its output isn't whole: %s", short, verdictWords(run.Verdict))
+	}
+}
+
+// exitShown reports whether the exit code alone tells of the outcome.
+func exitShown(run ledger.Run, last *ledger.Attempt) bool {
+	return run.ExitCode != nil && outcomeOf(run, last).exit() == *run.ExitCode
+}
+
+func messageWords(m string) string {
+	if m == "" {
+		return ""
+	}
+	return " The provider says: " + m
+}
+
+func verdictWords(v sdk.Verdict) string {
+	switch v {
+	case sdk.VerdictComplete:
+		return "complete, its end is proven"
+	case sdk.VerdictQuiet:
+		return "complete as far as can be told: nothing more came for the provider's settling time"
+	case sdk.VerdictTruncatedByProvider:
+		return "the provider dropped a part"
+	case sdk.VerdictTruncatedByUs:
+		return "it was longer than is kept, so only its head and its tail are"
+	case sdk.VerdictGap:
+		return "a part in between is missing"
+	case sdk.VerdictUnavailable:
+		return "it could not be read from the provider"
+	}
+	return fmt.Sprintf("%s", v)
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/internal/credential"
+	"github.com/windlass-run/windlass/internal/secret"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Entry explains one stable error ID.
+type Entry struct {
+	// ID is the stable name.
+	ID string
+	// Title is what went wrong, Cause why that happens, Remedy what to do.
+	Title, Cause, Remedy string
+}
+
+// IDs of this package's own errors.
+const (
+	idUsage       = "cli.usage"
+	idInterrupted = "cli.interrupted"
+	idRefused     = "run.refused"
+	idDetach      = "run.detach-needs-keeper"
+	idNoCommand   = "run.no-command"
+	idNoConfirm   = "cli.needs-confirmation"
+	idWaitTimeout = "wait.timeout"
+	idNoRun       = "run.not-found"
+	idNothingHere = "cli.no-engine"
+	idNoLedger    = "ledger.none"
+	idNeedFullID  = "run.needs-full-id"
+	idNoRerun     = "run.no-rerun"
+	idNoInput     = "run.no-input"
+)
+
+// Catalog returns the explanation of every error ID that this program gives.
+func Catalog() []Entry {
+	entries := []Entry{
+		{idUsage, "The command was called wrongly.",
+			"A flag is unknown, lacks its value or has one that doesn't fit, or an argument is missing.",
+			"Read the command's own help with --help. The flags of run follow docker run where it has one."},
+		{idInterrupted, "The command was interrupted.",
+			"Ctrl-C, SIGTERM or a closed terminal ended it. The first one cancels an attached run and waits for proof that it is gone; the second leaves at once.",
+			"windlass ps -a shows what became of the run; windlass cancel RUN ends it."},
+		{idRefused, "The job was refused before launch.",
+			"Something that was set explicitly can't be honoured by the provider. Windlass says so before anything starts, instead of dropping it.",
+			"Change or leave out each field that is named. windlass provider describe NAME lists what the provider supports, and windlass run --dry-run shows what would be sent."},
+		{idDetach, "A detached run needs a keeper.",
+			"With WINDLASS_KEEPER=off no background process may hold the run, so the command has to stay until the job has ended.",
+			"Leave out -d, or unset WINDLASS_KEEPER."},
+		{idNoCommand, "There is nothing to run.",
+			"Neither a command nor an image was given.",
+			"Name a command behind --, as in: windlass run -- echo hello. Or name an image: windlass run --image busybox -- echo hello."},
+		{idNoConfirm, "The command wants to be asked for explicitly.",
+			"It would destroy something that can't be had back.",
+			"Repeat it with the flag that the message names."},
+		{idWaitTimeout, "The wait's own time-out passed.",
+			"windlass wait --timeout bounds the waiting and leaves the run alone, so nothing is known yet about its end. It is never a success.",
+			"Wait again, look with windlass status RUN, or end the run with windlass cancel RUN."},
+		{idNothingHere, "This build can't do that.",
+			"The program was built without the part that the command needs.",
+			"Use a complete build: go build ./cmd/windlass."},
+	}
+	entries = append(entries, runEntries()...)
+	entries = append(entries, storeEntries()...)
+	said := func(id, text string) {
+		title, rest, _ := strings.Cut(text, ". ")
+		entries = append(entries, Entry{ID: id, Title: strings.TrimSuffix(title, ".") + ".", Cause: rest})
+	}
+	for _, x := range append(config.Explanations(), credential.Explanations()...) {
+		said(x.ID, x.Text)
+	}
+	for _, x := range secret.Explanations() {
+		said(x[0], x[1])
+	}
+	return append(entries, codeEntries()...)
+}
+
+// runEntries explains the errors about runs.
+func runEntries() []Entry {
+	return []Entry{
+		{idNoRun, "There is no such run.",
+			"The ledger of this state folder has no run with that ID, suffix or name.",
+			"windlass ps -a lists the runs. A run that another machine submitted is reached by its labels: windlass status --on PROVIDER RUN-ID."},
+		{"run.ambiguous", "Several runs fit.",
+			"A suffix of an ID, or a name, fits more than one run.",
+			"Give more of the ID, or all of it: windlass ps -a -q prints full IDs."},
+		{"run.key-conflict", "The idempotency key is taken.",
+			"A key stands for one job on one provider, and this one belongs to a run with another.",
+			"Use another key, or give the same job and provider to attach to the run that has it."},
+		{"run.open", "The run hasn't ended.",
+			"What a run left can be removed only when nothing is left to do for it.",
+			"Wait for it, or windlass rm --force RUN, which cancels it first."},
+		{"run.not-unknown", "Only an unknown run can be abandoned.",
+			"Abandoning ends a record whose truth can't be found out. This run's state is known.",
+			"windlass cancel RUN ends it."},
+		{"run.not-on-provider", "The provider has nothing of that run.",
+			"No object there carries the run's label. It may have been cleaned up, may be another provider's, or may be so new that it isn't listed yet.",
+			"Check the provider and the ID. windlass provider describe NAME says how long a new object may stay unseen."},
+		{idNeedFullID, "A full ID is needed.",
+			"With --on there is no ledger in which a short ID could be looked up.",
+			"Give all 26 characters, as windlass run -d and ps -q print them."},
+		{idNoRerun, "The record doesn't hold a whole job.",
+			"Only runs that this ledger's windlass run submitted can be run again: what was adopted came without its job.",
+			"Write the job out with windlass run."},
+		{idNoInput, "The first run's input isn't kept.",
+			"Standard input is passed on or spooled for one run, and removed with it.",
+			"Give it again: windlass rerun -i RUN < FILE."},
+		{"queue.full", "The run waits for its turn.",
+			"The provider has as many runs as max_in_flight allows.",
+			"It starts by itself when a place is free, first in first out. Raise max_in_flight of the provider, or cancel a run that is no longer needed."},
+		{"keeper.not-started", "The keeper didn't start.",
+			"The background process that looks after runs could not be started, or doesn't answer on its socket.",
+			"Read keeper.log in the state folder. WINDLASS_KEEPER=off does without: commands then stay until their run is done."},
+	}
+}
+
+// storeEntries explains the errors of what is kept on disk.
+func storeEntries() []Entry {
+	return []Entry{
+		{idNoLedger, "There is no ledger yet.",
+			"The state folder has none; the first run makes it.",
+			"windlass run -- echo hello makes one. WINDLASS_STATE names another state folder; windlass config show --origin says which one is used."},
+		{"ledger.full", "The disk is full.",
+			"No run starts without its row on disk, so new ones are refused. What runs goes on, and can be cancelled and recorded from a reserve.",
+			"Free some space on the state folder's disk, for example with windlass rm --expired."},
+		{"ledger.damaged", "The ledger's file is damaged.",
+			"It isn't what was written: a bad disk, a copy of a file in use, or an edit.",
+			"Copy the state folder before anything else. windlass ledger verify names what is wrong."},
+		{"ledger.behind", "The ledger is behind the head that is kept beside it.",
+			"Events that were there are gone: an old copy was put back, or the file was cut.",
+			"Put the newest copy back. windlass ledger verify and export still read it as it is."},
+		{"ledger.readonly", "The state folder can't be written to.",
+			"Its permissions or its disk forbid writing, so no run can be recorded, and none is started.",
+			"Make it writable, or name another folder by WINDLASS_STATE."},
+		{"ledger.busy", "Other processes keep the ledger busy.",
+			"A transaction waited too long for its turn.",
+			"Try again. If it stays so, look for a stopped windlass process."},
+		{"ledger.io", "The disk failed.",
+			"Reading or writing the ledger's file gave an error of the operating system.",
+			"Check the disk and the file system; the message has the system's words."},
+		{"ledger.newer", "A newer program wrote the ledger.",
+			"Its schema is one that this program doesn't know, so it doesn't touch it.",
+			"Use the version that the message names, or a newer one."},
+		{"ledger.network", "The state folder lies on a network file system.",
+			"Locks and syncs can't be relied on there, and the record would be at risk.",
+			"Name a folder on a local disk by WINDLASS_STATE."},
+		{"ledger.closed", "The ledger was closed.",
+			"The command was ending while something was still to be written.",
+			"Repeat it; windlass status RUN tells how the run stands."},
+		{"logs.expired", "The output isn't kept any more.",
+			"retention.logs, or windlass rm, let it go. The record of the run stays.",
+			"Raise retention.logs for runs to come. The provider may still have its own copy."},
+		{"logs.fenced", "Another process captures the output now.",
+			"The run changed hands, and its former holder may not write any more.",
+			"Nothing: the new holder captures everything anew."},
+		{"logs.disk", "Output could not be kept.",
+			"The disk is full or fails. The job goes on, and the run's log verdict says gap.",
+			"Free some space on the state folder's disk."},
+	}
+}
+
+// codeEntries explains the classes, for errors without an ID of their own.
+func codeEntries() []Entry {
+	texts := map[sdk.Code][3]string{
+		sdk.Canceled:           {"The call was cancelled.", "Somebody ended it before it was done: an interrupt, or a cancel of the run.", "Repeat it if it is still wanted."},
+		sdk.Unknown:            {"Something failed without a class.", "The error came from outside Windlass, and says no more than its text.", "Read the text; windlass doctor checks this machine and the providers."},
+		sdk.InvalidArgument:    {"A value doesn't fit.", "A flag, a field of the configuration or a stored document is malformed or contradicts another.", "Correct the value that the message names."},
+		sdk.DeadlineExceeded:   {"A call took too long.", "The provider didn't answer within call_timeout. That says nothing about the job: Windlass goes on asking.", "Check that the provider can be reached: windlass provider check NAME. Raise its call_timeout if it is slow."},
+		sdk.NotFound:           {"It isn't there.", "A run, an image, a file or an object on the provider doesn't exist, or not any more.", "Check the name; windlass ps -a lists the runs."},
+		sdk.AlreadyExists:      {"It exists already.", "A name or an idempotency key is taken. A key stands for one run and one spec.", "Use another key or name, or look at the run that has it."},
+		sdk.PermissionDenied:   {"The permission is missing.", "The credentials are known and lack the right that the call needs.", "Grant the right that the message names; windlass provider check NAME tries each one."},
+		sdk.ResourceExhausted:  {"There is no room.", "A quota, a rate limit, the provider's capacity or the disk is used up.", "Wait, raise the limit, or free some space."},
+		sdk.FailedPrecondition: {"The state doesn't allow it.", "What was asked for needs something that isn't so at the moment: an engine that runs, a run that has ended, a newer program.", "Do what the message says first."},
+		sdk.Aborted:            {"Somebody else was faster.", "Another process changed the same thing, or has taken over the run.", "Look at it again and repeat the command."},
+		sdk.OutOfRange:         {"The place doesn't exist.", "A position in a log lies outside what is kept.", "Read from the start, or from a newer cursor."},
+		sdk.Unimplemented:      {"The provider can't do that.", "Its kind lacks the capability or the feature.", "windlass provider describe NAME lists what it can do."},
+		sdk.Internal:           {"A defect.", "Windlass or the provider broke a promise of its own.", "Please report it with the message and the output of windlass version."},
+		sdk.Unavailable:        {"The provider can't be reached.", "The network, the engine or the service is down, or refuses connections.", "windlass provider check NAME and windlass doctor say what is missing. Runs that go on are taken up again by themselves."},
+		sdk.DataLoss:           {"Stored data is damaged.", "A file of the state directory isn't what was written: a torn write, a bad disk or an edit.", "windlass ledger verify names what is wrong. Keep a copy before you repair anything."},
+		sdk.Unauthenticated:    {"The credentials are missing, wrong or expired.", "The provider doesn't know who is calling.", "Set the variables that windlass provider describe NAME lists, or write `credentials: ambient` to use the vendor's own chain."},
+	}
+	var out []Entry
+	for _, c := range sdk.Codes() {
+		t := texts[c]
+		out = append(out, Entry{idOfCode(c), t[0], t[1], t[2]})
+	}
+	return out
+}
+
+// findEntry returns the explanation of an ID.
+func findEntry(id string) (Entry, bool) {
+	for _, e := range Catalog() {
+		if e.ID == id {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// reasonRemedy says what to do about a run that has a reason.
+func reasonRemedy(r sdk.Reason) string {
+	switch r {
+	case sdk.ReasonNonzeroExit, sdk.ReasonSignaled:
+		return "read the output with windlass logs RUN"
+	case sdk.ReasonOOMKilled:
+		return "give the job more memory with --memory, or make it use less"
+	case sdk.ReasonTimedOut:
+		return "raise --timeout, or find out from windlass logs RUN why it takes so long"
+	case sdk.ReasonImagePull:
+		return "check the image's name, and that the provider may pull it"
+	case sdk.ReasonInvalidSpec:
+		return "correct what the provider's words name"
+	case sdk.ReasonFailedToStart:
+		return "read the provider's words; --retries lets it try again"
+	case sdk.ReasonStartTimeout:
+		return "raise --start-timeout, or look for what keeps the provider from starting it"
+	case sdk.ReasonCapacity, sdk.ReasonUnschedulable:
+		return "wait, ask for less, or use another provider"
+	case sdk.ReasonQuota:
+		return "raise the quota at the provider, or free some of it"
+	case sdk.ReasonPreempted, sdk.ReasonEvicted, sdk.ReasonNodeLost, sdk.ReasonInfrastructure:
+		return "repeat it with windlass rerun RUN; --retries does so by itself"
+	case sdk.ReasonPermissionDenied:
+		return "grant the right that the provider's words name; windlass provider check tries each one"
+	case sdk.ReasonCredentials:
+		return "renew the credentials and run any windlass command with them"
+	case sdk.ReasonQueued:
+		return "wait for its turn, or end it with windlass cancel RUN"
+	case sdk.ReasonSubmitUnconfirmed:
+		return "look at the provider whether the job is there; windlass abandon RUN --reason WHY ends the record"
+	case sdk.ReasonSupervisorLost, sdk.ReasonLost:
+		return "look at what the job should have done, then windlass rerun RUN"
+	case sdk.ReasonUnknown:
+		return "windlass provider check tells whether the provider answers; windlass abandon RUN --reason WHY ends the record"
+	}
+	return ""
+}
+
+// forRun puts a run's short ID where a remedy says RUN.
+func forRun(remedy string, id sdk.ID) string { return strings.ReplaceAll(remedy, "RUN", id.Short()) }

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"context"
+	"iter"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Engine is what commands ask of internal/control. Tests bring a scripted one.
+type Engine interface {
+	Plan(ctx context.Context, r control.SubmitRequest) (control.Plan, error)
+	Submit(ctx context.Context, r control.SubmitRequest) (control.Submitted, error)
+	Resolve(ctx context.Context, ref string) (ledger.Run, error)
+	Wait(ctx context.Context, id sdk.ID, until control.Milestone) (ledger.Run, error)
+	Follow(ctx context.Context, id sdk.ID, o control.FollowOptions) iter.Seq2[control.FollowItem, error]
+	Cancel(ctx context.Context, r control.CancelRequest) error
+	Abandon(ctx context.Context, id sdk.ID, actor, why string) error
+	Adopt(ctx context.Context, r control.AdoptRequest) (ledger.Run, error)
+	Remote(ctx context.Context, provider string, run sdk.ID) (control.RemoteJob, error)
+	RemoteLogs(ctx context.Context, provider string, run sdk.ID, follow bool) iter.Seq2[sdk.LogItem, error]
+	RemoteCancel(ctx context.Context, provider string, run sdk.ID, actor, why string) (sdk.CancelJobResult, error)
+	Recover(ctx context.Context, provider string) (int, error)
+	HandOver(ctx context.Context, id sdk.ID) error
+	Remove(ctx context.Context, id sdk.ID, actor string) error
+	Reap(ctx context.Context, r control.ReapRequest) iter.Seq2[control.ReapItem, error]
+	Held() []sdk.ID
+}
+
+var _ Engine = (*control.Engine)(nil)

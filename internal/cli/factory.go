@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Build says which program this is.
+type Build struct {
+	Version, Commit, Date string
+}
+
+// Keeper is the background holder of the state directory, as a command uses it.
+type Keeper interface {
+	// Take hands a run over: when it returns nil the keeper drives it.
+	Take(ctx context.Context, run sdk.ID) error
+	// Wake starts a keeper if none is there, so that runs without a holder are
+	// taken up.
+	Wake(ctx context.Context) error
+	// State says in one line whether a keeper runs; ok is false for one that
+	// doesn't answer.
+	State(ctx context.Context) (line string, ok bool)
+}
+
+// Session is what commands that work with runs need, opened together.
+type Session struct {
+	Store     ledger.Store
+	Engine    Engine
+	Providers control.Providers
+	// Keeper is nil where none may be used: with WINDLASS_KEEPER=off.
+	Keeper Keeper
+	// Close frees what was opened with the session, the store aside. Runs that
+	// are held are released, jobs go on.
+	Close func(ctx context.Context) error
+}
+
+// Factory gives commands what they need. Each part is opened when it is first
+// asked for; tests replace the fields.
+type Factory struct {
+	Streams *Streams
+	Build   Build
+	Env     config.Env
+	// Dir is the submitter's folder, absolute.
+	Dir string
+	Now func() time.Time
+	// Drivers lists what this program can run on.
+	Drivers func() []sdk.Driver
+	// KnownVars are variables of ours that are no settings.
+	KnownVars []string
+	// OpenStore opens the ledger. inspect opens one that is damaged too, for
+	// looking at it. A state folder without a ledger gets one.
+	OpenStore func(ctx context.Context, dir string, inspect bool) (ledger.Store, error)
+	// HasStore reports whether a state folder has a ledger.
+	HasStore func(dir string) bool
+	// OpenSession opens logs, providers and engine over a store.
+	OpenSession func(ctx context.Context, r SessionRequest) (*Session, error)
+
+	// configFile is the flag --config.
+	configFile string
+	interrupts *interrupts
+
+	mu      sync.Mutex
+	config  *config.Config
+	store   ledger.Store
+	session *Session
+}
+
+// SessionRequest is what a session is made of.
+type SessionRequest struct {
+	Config   *config.Config
+	Store    ledger.Store
+	StateDir string
+	// Dir is the submitter's folder, ConfigFile the flag --config.
+	Dir, ConfigFile string
+	Version         string
+	// Warn takes sentences for the person at the terminal.
+	Warn func(run sdk.ID, message string)
+}
+
+// cfg returns the configuration, read once.
+func (f *Factory) cfg() (*config.Config, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.config != nil {
+		return f.config, nil
+	}
+	r := config.LoadRequest{Env: f.Env, Dir: f.Dir, ExplicitFile: f.configFile, KnownVars: f.KnownVars}
+	if f.configFile != "" {
+		r.Flags = map[string]string{"config": f.configFile}
+	}
+	c, err := config.Load(context.Background(), r)
+	if err != nil {
+		return nil, err
+	}
+	f.config = c
+	return c, nil
+}
+
+// ledger returns the store for reading, opened once. A ledger that was never
+// made is NotFound, and isn't made by looking.
+func (f *Factory) ledger(ctx context.Context) (ledger.Store, error) {
+	c, err := f.cfg()
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.store != nil {
+		return f.store, nil
+	}
+	dir, err := c.StatePath()
+	if err != nil {
+		return nil, err
+	}
+	if !f.HasStore(dir) {
+		return nil, &sdk.Error{Code: sdk.NotFound, Op: "open ledger", ID: idNoLedger, Err: fmt.Errorf("%s has none", dir),
+			Remedy: "the first windlass run makes it; WINDLASS_STATE names another folder"}
+	}
+	if f.store, err = f.openStore(ctx, c, false); err != nil {
+		return nil, err
+	}
+	return f.store, nil
+}
+
+// openStore opens the ledger, which is made if it isn't there.
+func (f *Factory) openStore(ctx context.Context, c *config.Config, inspect bool) (ledger.Store, error) {
+	dir, err := c.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	return f.OpenStore(ctx, dir, inspect)
+}
+
+// open returns the session, opened once.
+func (f *Factory) open(ctx context.Context) (*Session, error) {
+	c, err := f.cfg()
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session != nil {
+		return f.session, nil
+	}
+	if f.OpenSession == nil {
+		return nil, &sdk.Error{Code: sdk.Unimplemented, Op: "open engine", ID: idNothingHere, Err: errors.New("this build has no engine")}
+	}
+	if f.store == nil {
+		if f.store, err = f.openStore(ctx, c, false); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := c.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range c.Warnings {
+		f.Streams.note("%s", w)
+	}
+	f.session, err = f.OpenSession(ctx, SessionRequest{Config: c, Store: f.store, StateDir: dir, Dir: f.Dir,
+		ConfigFile: f.configFile, Version: f.Build.Version,
+		Warn: func(id sdk.ID, message string) { f.Streams.note("%s", message) }})
+	if err != nil {
+		return nil, err
+	}
+	return f.session, nil
+}
+
+// resolve opens the session for an existing ledger and finds a run.
+func (f *Factory) resolve(ctx context.Context, ref string) (*Session, ledger.Run, error) {
+	if _, err := f.ledger(ctx); err != nil {
+		if sdk.CodeOf(err) != sdk.NotFound {
+			return nil, ledger.Run{}, err
+		}
+		return nil, ledger.Run{}, &sdk.Error{Code: sdk.NotFound, Op: "find run", ID: idNoRun,
+			Err: fmt.Errorf("%q: there are no runs here yet", ref), Remedy: "windlass run makes the first; WINDLASS_STATE names another state folder"}
+	}
+	s, err := f.open(ctx)
+	if err != nil {
+		return nil, ledger.Run{}, err
+	}
+	run, err := s.Engine.Resolve(ctx, ref)
+	return s, run, err
+}
+
+// attend sees to it that somebody drives an open run: the keeper, or this
+// command where there is none.
+func (f *Factory) attend(ctx context.Context, s *Session, run ledger.Run) error {
+	if !run.Open() {
+		return nil
+	}
+	if s.Keeper != nil {
+		return s.Keeper.Wake(ctx)
+	}
+	_, err := s.Engine.Recover(ctx, run.Provider)
+	return err
+}
+
+// close frees what was opened.
+func (f *Factory) close(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	if f.session != nil && f.session.Close != nil {
+		errs = append(errs, f.session.Close(ctx))
+	}
+	if f.store != nil {
+		errs = append(errs, f.store.Close())
+	}
+	f.session, f.store = nil, nil
+	return errors.Join(errs...)
+}
+
+// workingDir is the process's folder; empty when it is gone.
+func workingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return dir
+}
+
+// NewFactory returns a factory for this process, with what a composition root
+// must still set left out: Drivers, OpenStore, HasStore, OpenSession.
+func NewFactory(b Build) *Factory {
+	env := config.Environ()
+	return &Factory{Build: b, Env: env, Streams: SystemStreams(env), Dir: workingDir(), Now: time.Now}
+}

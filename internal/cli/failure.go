@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// ErrorBody is the error member of the JSON envelope.
+type ErrorBody struct {
+	ID       string        `json:"id" doc:"Stable name of the error, for windlass explain."`
+	Code     string        `json:"code" doc:"Class of the error: one of gRPC's sixteen codes."`
+	Message  string        `json:"message" doc:"What went wrong and where, in one line."`
+	Remedy   string        `json:"remedy,omitzero" doc:"What to do."`
+	Provider string        `json:"provider,omitzero" doc:"The provider concerned."`
+	Field    string        `json:"field,omitzero" doc:"The field of the job or of the configuration at fault."`
+	Run      string        `json:"run,omitzero" doc:"ID of the run concerned."`
+	Retry    bool          `json:"retryable" doc:"The same call may succeed later."`
+	Problems []sdk.Problem `json:"problems,omitzero" doc:"Every reason why a job was refused before launch."`
+}
+
+// runError is an error that concerns a run that has its row.
+type runError struct {
+	run sdk.ID
+	err error
+}
+
+func (e *runError) Error() string { return e.err.Error() }
+func (e *runError) Unwrap() error { return e.err }
+
+// describe turns any error into what people and programs are told.
+func describe(err error) ErrorBody {
+	b := ErrorBody{Code: sdk.CodeOf(err).String(), Message: err.Error()}
+	var run *runError
+	if errors.As(err, &run) {
+		b.Run = run.run.String()
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		b.ID, b.Code = idUsage, sdk.InvalidArgument.String()
+		b.Remedy = "see " + usage.command + " --help"
+	}
+	if errors.Is(err, errInterrupted) {
+		b.ID, b.Code = idInterrupted, sdk.Canceled.String()
+	}
+	var e *sdk.Error
+	if errors.As(err, &e) {
+		b.Provider, b.Field, b.Retry = e.Provider, e.Field, e.Retryable
+		// Wrapping keeps the remedy at the end, where it reads badly: it gets
+		// a line of its own.
+		for inner := e; inner != nil; {
+			if inner.Remedy != "" {
+				b.Message = strings.Replace(b.Message, "; "+inner.Remedy, "", 1)
+				if b.Remedy == "" || usage != nil {
+					b.Remedy = inner.Remedy
+				}
+			}
+			if b.ID == "" {
+				b.ID = inner.ID
+			}
+			var next *sdk.Error
+			if !errors.As(inner.Err, &next) {
+				break
+			}
+			inner = next
+		}
+	}
+	var refused *control.ProblemsError
+	if errors.As(err, &refused) {
+		b.Problems, b.Provider = refused.Problems, refused.Provider
+		b.Message = fmt.Sprintf("run on %s: refused before launch", refused.Provider)
+		if b.ID == "" {
+			b.ID = idRefused
+		}
+	}
+	if b.ID == "" {
+		b.ID = idOfCode(sdk.CodeOf(err))
+	}
+	return b
+}
+
+// idOfCode names the general explanation of a class of errors.
+func idOfCode(c sdk.Code) string {
+	var b strings.Builder
+	for i, r := range c.String() {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return "code." + b.String()
+}
+
+// writeError tells people of an error: what and where, each problem on a line,
+// what to do, and where to read on.
+func writeError(s *Streams, err error) {
+	b := describe(err)
+	var out strings.Builder
+	say := func(text string) { fmt.Fprintf(&out, "%s%s\n", s.err(styleRed, prefix), text) }
+	say(clean(b.Message))
+	for _, p := range b.Problems {
+		say("  " + clean(p.String()))
+	}
+	if b.Remedy != "" {
+		say("  to do: " + clean(b.Remedy))
+	}
+	if _, ok := findEntry(b.ID); ok && b.ID != idUsage && b.ID != idInterrupted {
+		say(s.err(styleDim, "  more: windlass explain "+b.ID))
+	}
+	_, _ = io.WriteString(s.Err, out.String())
+}
+
+// prefix starts every line that Windlass itself says beside a job's output.
+const prefix = "windlass: "
+
+// note says a line on stderr.
+func (s *Streams) note(format string, args ...any) {
+	fmt.Fprintf(s.Err, prefix+"%s\n", clean(fmt.Sprintf(format, args...)))
+}
+
+// hint says a line on stderr where a person reads it, and nothing in a pipe.
+func (s *Streams) hint(format string, args ...any) {
+	if s.ErrTerminal {
+		fmt.Fprintln(s.Err, s.err(styleDim, prefix+clean(fmt.Sprintf(format, args...))))
+	}
+}

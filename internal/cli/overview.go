@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// overviewTime bounds how long `windlass` alone looks for an engine.
+const overviewTime = 500 * time.Millisecond
+
+// overview is `windlass` alone: what was found here, and one command that
+// works. It makes nothing.
+func overview(ctx context.Context, f *Factory) error {
+	s := f.Streams
+	c, err := f.cfg()
+	if err != nil {
+		return err
+	}
+	t := &fields{s: s}
+	t.add("Windlass", f.Build.Version+", runs one-off jobs on the runtimes that you have")
+	file := "none; windlass init writes one"
+	if len(c.Files) > 0 {
+		file = strings.Join(c.Files, ", ")
+	}
+	t.add("Config", file)
+	t.add("Providers", strings.Join(providerWords(c), ", "))
+	if c.DefaultProvider != "" {
+		t.add("Default", c.DefaultProvider)
+	}
+	t.add("Runs", runWords(ctx, f))
+	if err := t.print(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "\nTry:  %s\nMore: windlass --help, windlass doctor\n", s.out(styleBold, suggestion(c, f.Drivers())))
+	return err
+}
+
+func providerWords(c *config.Config) []string {
+	var out []string
+	for _, name := range c.ProviderNames() {
+		p, err := c.Provider(name)
+		if err != nil {
+			continue
+		}
+		if p.Kind != name {
+			name += " (" + p.Kind + ")"
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+func runWords(ctx context.Context, f *Factory) string {
+	ctx, stop := context.WithTimeout(ctx, overviewTime)
+	defer stop()
+	store, err := f.ledger(ctx)
+	if sdk.CodeOf(err) == sdk.NotFound {
+		return "none yet"
+	}
+	if err != nil {
+		return "the ledger can't be read; windlass doctor says why"
+	}
+	open, text := 0, ""
+	for _, err := range store.Runs(ctx, ledger.RunFilter{Open: true}) {
+		if err != nil {
+			return "the ledger can't be read; windlass doctor says why"
+		}
+		open++
+	}
+	text = count(open, "open", "open")
+	for r, err := range store.Runs(ctx, ledger.RunFilter{Limit: 1}) {
+		if err == nil {
+			text += fmt.Sprintf("; the last: %s, %s, %s", r.ID.Short(), stateWords(r), ago(f.Now(), r.RequestedAt))
+		}
+	}
+	return text
+}
+
+// suggestion is a command that works here without anything else.
+func suggestion(c *config.Config, drivers []sdk.Driver) string {
+	const hello = "sh -c 'echo hello; exit 3'"
+	if slices.ContainsFunc(drivers, func(d sdk.Driver) bool { return d.Kind == "local" }) {
+		if c.DefaultProvider != "" && c.DefaultProvider != "local" {
+			return "windlass run --on local -- " + hello
+		}
+		return "windlass run -- " + hello
+	}
+	return "windlass provider ls --kinds"
+}

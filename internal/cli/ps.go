@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+type psOptions struct {
+	f      *Factory
+	all    bool
+	quiet  bool
+	json   bool
+	limit  int
+	filter []string
+}
+
+func newPs(f *Factory, runF func(context.Context, *psOptions) error) *cobra.Command {
+	o := &psOptions{f: f}
+	cmd := &cobra.Command{
+		Use:   "ps [flags]",
+		Short: "List runs",
+		Long: `List the runs that have something left to do, newest first; with -a, or with a
+filter on states that are final, ended ones too. It reads the ledger and asks no
+provider.`,
+		Example: `  windlass ps
+  windlass ps -a --filter state=failed --filter provider=docker
+  windlass ps -q | xargs windlass cancel`,
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runF != nil {
+				return runF(cmd.Context(), o)
+			}
+			filter, err := o.read()
+			if err != nil {
+				return usageOf(cmd, err)
+			}
+			return o.run(cmd.Context(), filter)
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVarP(&o.all, "all", "a", false, "list ended runs too")
+	fs.StringArrayVar(&o.filter, "filter", nil, "`KEY=VALUE` with a key of state, provider, name, actor, target; state repeated means any of them")
+	fs.IntVarP(&o.limit, "last", "n", 0, "list the newest `number`, ended ones too")
+	fs.BoolVarP(&o.quiet, "quiet", "q", false, "print full IDs alone")
+	fs.BoolVar(&o.json, "json", false, "print JSON")
+	complete(cmd, "filter", completeFilter(f))
+	return cmd
+}
+
+func completeFilter(f *Factory) completer {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		var out []string
+		switch key, _, ok := strings.Cut(word, "="); {
+		case !ok:
+			return []string{"state=", "provider=", "name=", "actor=", "target="}, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+		case key == "state":
+			for _, s := range sdk.JobStates() {
+				out = append(out, "state="+string(s))
+			}
+		case key == "provider":
+			names, _ := f.completeProviders(cmd, args, "")
+			for _, n := range names {
+				n, _, _ = strings.Cut(n, "\t")
+				out = append(out, "provider="+n)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// read turns the flags into a filter.
+func (o *psOptions) read() (ledger.RunFilter, error) {
+	filter := ledger.RunFilter{Open: !o.all && o.limit == 0, Limit: o.limit}
+	if o.limit < 0 {
+		return filter, fmt.Errorf("--last: %d is below 0", o.limit)
+	}
+	for _, p := range o.filter {
+		k, v, err := parsePair(p)
+		if err != nil || v == "" {
+			return filter, fmt.Errorf("--filter: %q is not KEY=VALUE", p)
+		}
+		switch k {
+		case "state":
+			s := sdk.JobState(v)
+			if !s.Valid() {
+				return filter, fmt.Errorf("--filter: %q is no state: it is one of %s", v, joinStates(sdk.JobStates()))
+			}
+			filter.States = append(filter.States, s)
+			if s.Terminal() {
+				filter.Open = false
+			}
+		case "provider":
+			filter.Provider = v
+		case "name":
+			filter.Name = v
+		case "actor":
+			filter.Actor = v
+		case "target":
+			filter.Target = v
+		default:
+			return filter, fmt.Errorf("--filter: %q is no key: it is one of state, provider, name, actor, target", k)
+		}
+	}
+	return filter, nil
+}
+
+func joinStates(list []sdk.JobState) string {
+	words := make([]string, len(list))
+	for i, s := range list {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
+}
+
+func (o *psOptions) run(ctx context.Context, filter ledger.RunFilter) error {
+	store, err := o.f.ledger(ctx)
+	if sdk.CodeOf(err) == sdk.NotFound {
+		// No ledger yet: there are no runs.
+		return o.print(nil)
+	}
+	if err != nil {
+		return err
+	}
+	var runs []ledger.Run
+	for r, err := range store.Runs(ctx, filter) {
+		if err != nil {
+			return fmt.Errorf("list runs: %w", err)
+		}
+		runs = append(runs, r)
+	}
+	return o.print(runs)
+}
+
+func (o *psOptions) print(runs []ledger.Run) error {
+	s := o.f.Streams
+	switch {
+	case o.json:
+		views := make([]RunView, len(runs))
+		for i, r := range runs {
+			views[i] = viewRun(r, nil)
+		}
+		return writeJSON(s.Out, views)
+	case o.quiet:
+		for _, r := range runs {
+			if _, err := fmt.Fprintln(s.Out, r.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(runs) == 0 && !o.all && len(o.filter) == 0:
+		s.hint("nothing runs; windlass ps -a lists ended runs too")
+	}
+	now := o.f.Now()
+	t := &table{head: []string{"RUN", "NAME", "PROVIDER", "STATE", "AGE", "TOOK", "WHAT"}, flex: 6}
+	named := false
+	for _, r := range runs {
+		named = named || r.Name != ""
+		t.add(plain(r.ID.Short()), plain(shorten(r.Name, 16)), plain(shorten(r.Provider, 14)), cell{stateWords(r), stateStyle(r.State)},
+			plain(age(now.Sub(r.RequestedAt))), plain(took(r.StartedAt, r.EndedAt, now, r.State.Terminal())), plain(commandLine(r)))
+	}
+	if !named {
+		t.drop(1)
+	}
+	return t.print(s)
+}
+
+// took is how long something ran, or has run so far; empty when not known.
+func took(start, end, now time.Time, over bool) string {
+	switch {
+	case start.IsZero():
+		return ""
+	case !end.IsZero():
+		return span(end.Sub(start))
+	case over:
+		return ""
+	}
+	return span(now.Sub(start))
+}
+
+// span is a duration with a precision that suits it.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 10*time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+type reapOptions struct {
+	f      *Factory
+	on     []string
+	owner  string
+	all    bool
+	dryRun bool
+	json   bool
+}
+
+func newReap(f *Factory, runF func(context.Context, *reapOptions) error) *cobra.Command {
+	o := &reapOptions{f: f}
+	cmd := &cobra.Command{
+		Use:   "reap [--dry-run]",
+		Short: "Remove what was left behind on providers",
+		Long: `Look on each provider for everything that carries Windlass's labels, and remove
+what nothing needs any more. For this ledger's objects the ledger decides. Those
+of other ledgers are left alone, unless they have expired, have ended, and are of
+the owner that --owner names. --dry-run says what would go and why.`,
+		Example: `  windlass reap --dry-run
+  windlass reap --on prod`,
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runF != nil {
+				return runF(cmd.Context(), o)
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVar(&o.dryRun, "dry-run", false, "remove nothing")
+	fs.StringArrayVar(&o.on, "on", nil, "only this `provider`; may be repeated")
+	fs.StringVar(&o.owner, "owner", "", "also what other ledgers of this `owner` left and let expire")
+	fs.BoolVarP(&o.all, "all", "a", false, "list what stays too, and why")
+	fs.BoolVar(&o.json, "json", false, "print JSON")
+	complete(cmd, "on", f.completeProviders)
+	return cmd
+}
+
+// ReapView is an object that reap looked at.
+type ReapView struct {
+	Provider string     `json:"provider" doc:"Where it is."`
+	Type     string     `json:"type,omitzero" doc:"The provider's word for what it is."`
+	ID       string     `json:"id,omitzero" doc:"The provider's ID of it."`
+	Name     string     `json:"name,omitzero" doc:"Its name."`
+	Run      string     `json:"run,omitzero" doc:"ID of the run that made it."`
+	Owner    string     `json:"owner,omitzero" doc:"Installation that made it."`
+	AgeSec   int64      `json:"age_seconds,omitzero" doc:"Its age in seconds."`
+	Orphan   bool       `json:"orphan" doc:"Nothing needs it any more."`
+	Why      string     `json:"why,omitzero" doc:"Why it goes, or stays."`
+	Removed  bool       `json:"removed" doc:"It was removed."`
+	Error    *ErrorBody `json:"error,omitzero" doc:"Why the provider or the object could not be handled."`
+}
+
+func (o *reapOptions) run(ctx context.Context) error {
+	c, err := o.f.cfg()
+	if err != nil {
+		return err
+	}
+	for _, p := range o.on {
+		if _, err := c.Provider(p); err != nil {
+			return err
+		}
+	}
+	s, err := o.f.open(ctx)
+	if err != nil {
+		return err
+	}
+	views := []ReapView{}
+	var failed []error
+	t := &table{head: []string{"PROVIDER", "TYPE", "NAME", "AGE", "WHAT", "WHY"}, flex: 5}
+	for it, err := range s.Engine.Reap(ctx, control.ReapRequest{Providers: o.on, DryRun: o.dryRun, Owner: o.owner, Actor: c.Actor}) {
+		if err != nil {
+			return err
+		}
+		if it.Err != nil {
+			if o.unreachable(it) {
+				o.f.Streams.note("%s: left out: %v", it.Provider, it.Err)
+				continue
+			}
+			failed = append(failed, fmt.Errorf("reap on %s: %w", it.Provider, it.Err))
+		}
+		if !it.Orphan && !o.all && it.Err == nil {
+			continue
+		}
+		views = append(views, viewReap(it))
+		if it.Object.ID != "" {
+			t.add(plain(it.Provider), plain(it.Object.Type), plain(objectName(it.Object)), plain(age(it.Age)), plain(o.what(it)), plain(it.Why))
+		}
+	}
+	if o.json {
+		if err := writeJSON(o.f.Streams.Out, views); err != nil {
+			return err
+		}
+	} else if err := o.print(t); err != nil {
+		return err
+	}
+	return errors.Join(failed...)
+}
+
+// unreachable reports whether a provider that nobody asked for by name could
+// not be looked at: docker is configured by default and may not be here.
+func (o *reapOptions) unreachable(it control.ReapItem) bool {
+	if len(o.on) > 0 || it.Object.ID != "" {
+		return false
+	}
+	switch sdk.CodeOf(it.Err) {
+	case sdk.Unavailable, sdk.Unimplemented, sdk.FailedPrecondition, sdk.Unauthenticated:
+		return true
+	}
+	return false
+}
+
+func (o *reapOptions) print(t *table) error {
+	if len(t.rows) == 0 {
+		_, err := fmt.Fprintln(o.f.Streams.Out, "nothing was left behind")
+		return err
+	}
+	return t.print(o.f.Streams)
+}
+
+func (o *reapOptions) what(it control.ReapItem) string {
+	switch {
+	case it.Err != nil:
+		return "failed"
+	case it.Removed:
+		return "removed"
+	case it.Orphan && o.dryRun:
+		return "would go"
+	}
+	return "stays"
+}
+
+func objectName(x sdk.OwnedObject) string {
+	if x.Name != "" {
+		return shorten(x.Name, 30)
+	}
+	return shorten(x.ID, 30)
+}
+
+func viewReap(it control.ReapItem) ReapView {
+	x := it.Object
+	v := ReapView{Provider: it.Provider, Type: x.Type, ID: x.ID, Name: x.Name, Run: x.RunID.String(), Owner: x.Owner,
+		AgeSec: int64(it.Age.Seconds()), Orphan: it.Orphan, Why: it.Why, Removed: it.Removed}
+	if it.Err != nil {
+		b := describe(it.Err)
+		v.Error = &b
+	}
+	return v
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/windlass-run/windlass/internal/config"
+)
+
+// Streams are the standard streams with what is known of them, as data, so
+// that tests and pipes look alike.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	// InTerminal, OutTerminal and ErrTerminal say which are terminals.
+	InTerminal, OutTerminal, ErrTerminal bool
+	// Width is the terminal's width in columns; 80 where there is none.
+	Width int
+	// NoColor forbids colour on terminals too.
+	NoColor bool
+}
+
+const defaultWidth = 80
+
+// SystemStreams returns the process's own streams.
+func SystemStreams(env config.Env) *Streams {
+	s := &Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Width: defaultWidth}
+	s.InTerminal = term.IsTerminal(int(os.Stdin.Fd()))
+	s.OutTerminal = term.IsTerminal(int(os.Stdout.Fd()))
+	s.ErrTerminal = term.IsTerminal(int(os.Stderr.Fd()))
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			s.Width = w
+			break
+		}
+	}
+	s.NoColor = env.NoColor() || env.Get("TERM") == "dumb"
+	return s
+}
+
+// style is how a word looks on a terminal.
+type style string
+
+const (
+	stylePlain  style = ""
+	styleBold   style = "1"
+	styleDim    style = "2"
+	styleRed    style = "31"
+	styleGreen  style = "32"
+	styleYellow style = "33"
+)
+
+// out returns text in a style, where stdout is a terminal that has colour.
+func (s *Streams) out(st style, text string) string {
+	return paint(st, text, s.OutTerminal && !s.NoColor)
+}
+
+// err is out for stderr.
+func (s *Streams) err(st style, text string) string {
+	return paint(st, text, s.ErrTerminal && !s.NoColor)
+}
+
+func paint(st style, text string, on bool) string {
+	if !on || st == stylePlain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(st) + "m" + text + "\x1b[0m"
+}
+
+// clean makes text safe for one line of a terminal: control characters, which
+// a name or a provider's message may hold, come out escaped.
+func clean(text string) string {
+	if strings.IndexFunc(text, isControl) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteByte(' ')
+		case isControl(r):
+			const hex = "0123456789abcdef"
+			b.WriteString(`\x`)
+			b.WriteByte(hex[r>>4&15])
+			b.WriteByte(hex[r&15])
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// isControl reports C0, DEL, C1 and the bidirectional overrides.
+func isControl(r rune) bool {
+	return r < 0x20 || r >= 0x7f && r < 0xa0
+}

@@ -1,0 +1,15 @@
+// Package all has the list of drivers: the one place that names each of them.
+// Nothing registers itself, so what a program can run on can be read here.
+package all
+
+import (
+	"github.com/windlass-run/windlass/internal/driver/docker"
+	"github.com/windlass-run/windlass/internal/driver/local"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/providertest/fake"
+)
+
+// Drivers returns every driver of this program.
+func Drivers() []sdk.Driver {
+	return []sdk.Driver{local.Driver(), docker.Driver(), fake.Driver()}
+}
