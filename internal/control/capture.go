@@ -46,7 +46,7 @@ func (r *runner) startCapture(h sdk.JobHandle) {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
-	c := &capture{r: r, h: h, key: joblog.Key{Run: r.run.ID, Attempt: r.attempt().Number}, cancel: cancel,
+	c := &capture{r: r, h: h, key: joblog.Key{Run: r.id, Attempt: r.attempt().Number}, cancel: cancel,
 		ended: make(chan struct{}), done: make(chan struct{})}
 	r.capture = c
 	go func() {
@@ -109,7 +109,7 @@ func (c *capture) run(ctx context.Context) {
 		}
 		if !warned && now.Sub(failingSince) > 2*time.Second {
 			warned = true
-			c.r.e.warn(c.r.run.ID, "run %s: its output can't be read at the moment, trying again: %v", c.r.run.ID.Short(), err)
+			c.r.e.warn(c.r.id, "run %s: its output can't be read at the moment, trying again: %v", c.r.id.Short(), err)
 		}
 		select {
 		case <-c.ended:
@@ -130,7 +130,7 @@ func (c *capture) run(ctx context.Context) {
 // giveUp ends a log that can't be read to its end.
 func (c *capture) giveUp(cause error) {
 	verdict := sdk.VerdictUnavailable
-	w, err := c.r.e.o.Logs.Writer(c.key, uint64(c.r.run.Fence))
+	w, err := c.r.e.o.Logs.Writer(c.key, uint64(c.r.fence))
 	if err == nil {
 		if w.Cursor() != nil {
 			verdict = sdk.VerdictGap
@@ -138,13 +138,13 @@ func (c *capture) giveUp(cause error) {
 		}
 		err = errors.Join(err, w.Close())
 	}
-	c.r.e.warn(c.r.run.ID, "run %s: its output could not be read to the end: %v", c.r.run.ID.Short(), errors.Join(cause, err))
+	c.r.e.warn(c.r.id, "run %s: its output could not be read to the end: %v", c.r.id.Short(), errors.Join(cause, err))
 	c.finish(verdict)
 }
 
 func (c *capture) finish(v sdk.Verdict) {
 	failpoint.Hit("logs.finish.before")
-	w, err := c.r.e.o.Logs.Writer(c.key, uint64(c.r.run.Fence))
+	w, err := c.r.e.o.Logs.Writer(c.key, uint64(c.r.fence))
 	if err == nil {
 		c.verdict, err = w.Finish(v)
 		err = errors.Join(err, w.Close())
@@ -158,7 +158,7 @@ func (c *capture) finish(v sdk.Verdict) {
 // copy reads the log once, from the writer's cursor to its end or a break, and
 // finishes it at its end. got says that something came.
 func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.LogSettle) (got bool, verdict sdk.Verdict, err error) {
-	w, err := c.r.e.o.Logs.Writer(c.key, uint64(c.r.run.Fence))
+	w, err := c.r.e.o.Logs.Writer(c.key, uint64(c.r.fence))
 	if err != nil {
 		return false, "", err
 	}
@@ -170,7 +170,7 @@ func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.Log
 			verdict, err = w.Finish(verdict)
 			failpoint.Hit("logs.finish.after")
 		} else if syncErr := w.Sync(); syncErr != nil {
-			c.r.e.log.Warn("log not synced", "run", c.r.run.ID, "err", syncErr)
+			c.r.e.log.Warn("log not synced", "run", c.r.id, "err", syncErr)
 		}
 		err = errors.Join(err, w.Close())
 	}()
@@ -356,14 +356,14 @@ func (k *keepUp) tend() bool {
 
 // finishLog ends the log of an attempt that has no capture.
 func (r *runner) finishLog(v sdk.Verdict) error {
-	w, err := r.e.o.Logs.Writer(joblog.Key{Run: r.run.ID, Attempt: r.attempt().Number}, uint64(r.run.Fence))
+	w, err := r.e.o.Logs.Writer(joblog.Key{Run: r.id, Attempt: r.attempt().Number}, uint64(r.fence))
 	if err == nil {
 		_, err = w.Finish(v)
 		err = errors.Join(err, w.Close())
 	}
 	if err != nil {
 		// A log's failure changes no state.
-		r.e.warn(r.run.ID, "run %s: its log can't be ended: %v", r.run.ID.Short(), err)
+		r.e.warn(r.id, "run %s: its log can't be ended: %v", r.id.Short(), err)
 	}
 	return nil
 }
@@ -394,7 +394,7 @@ func (r *runner) drain() error {
 				return errStopped
 			}
 			if r.capture.err != nil {
-				r.e.warn(r.run.ID, "run %s: its log can't be ended: %v", r.run.ID.Short(), r.capture.err)
+				r.e.warn(r.id, "run %s: its log can't be ended: %v", r.id.Short(), r.capture.err)
 				return r.drained(sdk.VerdictGap)
 			}
 			return r.drained(r.capture.verdict)

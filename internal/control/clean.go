@@ -43,7 +43,7 @@ func (r *runner) clean() error {
 			return errStopped
 		}
 		if first || a.CleanupErr != err.Error() {
-			r.e.warn(r.run.ID, "run %s: clean-up failed and is tried again: %v", r.run.ID.Short(), err)
+			r.e.warn(r.id, "run %s: clean-up failed and is tried again: %v", r.id.Short(), err)
 			if err := r.record(r.event(ledger.KindCleanupErr, ledger.Change{CleanupErr: text(err.Error())})); err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func (r *runner) clean() error {
 func (r *runner) cleaned(kind ledger.Kind, phase ledger.Phase) error {
 	evs := []ledger.NewEvent{r.event(kind, ledger.Change{Phase: phase, CleanupErr: text("")})}
 	if r.run.State.Terminal() {
-		r.e.removeSpool(r.run.ID)
+		r.e.removeSpool(r.id)
 		evs = append(evs, ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
 	}
 	return r.record(evs...)
@@ -68,7 +68,7 @@ func (r *runner) cleaned(kind ledger.Kind, phase ledger.Phase) error {
 // next finishes the run, or prepares its next attempt.
 func (r *runner) next() error {
 	if r.run.State.Terminal() {
-		r.e.removeSpool(r.run.ID)
+		r.e.removeSpool(r.id)
 		return r.record(ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
 	}
 	if !r.run.CancelAt.IsZero() {
@@ -95,7 +95,7 @@ func (r *runner) prepareNext() error {
 	n := r.attempt().Number
 	id := r.e.o.IDs.NewID()
 	amb := r.req.Ambient
-	l, err := r.e.prepare(r.ctx, r.back, r.spec, r.run.ID, id, n+1, amb)
+	l, err := r.e.prepare(r.ctx, r.back, r.spec, r.id, id, n+1, amb)
 	if err == nil && len(l.Problems) > 0 {
 		err = &ProblemsError{Provider: r.back.Name, Problems: l.Problems}
 	}
@@ -104,7 +104,7 @@ func (r *runner) prepareNext() error {
 			return errStopped
 		}
 		if !sdk.IsClear(err) || sdk.IsRetryable(err) {
-			r.e.warn(r.run.ID, "run %s: the next attempt can't be prepared, trying again: %v", r.run.ID.Short(), err)
+			r.e.warn(r.id, "run %s: the next attempt can't be prepared, trying again: %v", r.id.Short(), err)
 			return r.sleep(retryWait(n))
 		}
 		last := r.attempt()

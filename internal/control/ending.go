@@ -161,7 +161,7 @@ func (r *runner) sendCancel(grace *time.Duration, cause sdk.Reason) (gone bool, 
 		}
 		r.ending.failures++
 		if r.ending.failures == 1 {
-			r.e.warn(r.run.ID, "run %s: the cancel failed and is tried again: %v", r.run.ID.Short(), err)
+			r.e.warn(r.id, "run %s: the cancel failed and is tried again: %v", r.id.Short(), err)
 		}
 		return false, nil
 	}

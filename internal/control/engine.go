@@ -247,13 +247,13 @@ func (e *Engine) readRequests() {
 func (e *Engine) hold(r *runner) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || e.runners[r.run.ID] != nil {
+	if e.closed || e.runners[r.id] != nil {
 		return false
 	}
 	if len(e.runners) == 0 {
 		e.idle = make(chan struct{})
 	}
-	e.runners[r.run.ID] = r
+	e.runners[r.id] = r
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()
@@ -266,7 +266,7 @@ func (e *Engine) hold(r *runner) bool {
 func (e *Engine) drop(r *runner) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.runners, r.run.ID)
+	delete(e.runners, r.id)
 	if len(e.runners) == 0 {
 		close(e.idle)
 	}

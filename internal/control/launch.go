@@ -106,7 +106,7 @@ func (r *runner) send() error {
 		}
 		return r.refused(err)
 	}
-	r.e.log.Info("launch in doubt", "run", r.run.ID, "err", err)
+	r.e.log.Info("launch in doubt", "run", r.id, "err", err)
 	return nil // the phase stays submitting: settle looks it up
 }
 
@@ -284,7 +284,7 @@ func (r *runner) lookUp() (lookDecision, time.Duration, error) {
 		}
 		return lookUnconfirmed, time.Minute, nil
 	}
-	req := sdk.FindJobsRequest{Launch: &r.launch, SentAt: sent, RunID: r.run.ID, Owner: r.launch.Owner}
+	req := sdk.FindJobsRequest{Launch: &r.launch, SentAt: sent, RunID: r.id, Owner: r.launch.Owner}
 	res, err := call(r.ctx, r.back.callTimeout(), "find", func(ctx context.Context) (sdk.FindJobsResult, error) { return finder.FindJobs(ctx, req) })
 	if err != nil {
 		if r.ctx.Err() != nil {

@@ -62,7 +62,7 @@ func (r *runner) observe() error {
 // recallEnding finds out what earlier holders did to end the attempt.
 func (r *runner) recallEnding() error {
 	n := r.attempt().Number
-	f := ledger.EventFilter{Run: r.run.ID, Kinds: []ledger.Kind{ledger.KindCancelSent, ledger.KindDeadline}}
+	f := ledger.EventFilter{Run: r.id, Kinds: []ledger.Kind{ledger.KindCancelSent, ledger.KindDeadline}}
 	for ev, err := range r.e.o.Store.Events(r.ctx, f) {
 		if err != nil {
 			if r.ctx.Err() != nil {

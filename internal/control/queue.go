@@ -44,7 +44,7 @@ func (q *queue) enter(r *runner) {
 		if x == r {
 			return
 		}
-		if at == len(q.line) && r.run.ID.String() < x.run.ID.String() {
+		if at == len(q.line) && r.id.String() < x.id.String() {
 			at = i
 		}
 	}

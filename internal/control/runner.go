@@ -19,10 +19,13 @@ var errStopped = errors.New("no longer the holder")
 // runner drives one run. Its goroutine is the only one that touches the fields
 // below mu.
 type runner struct {
-	e    *Engine
-	back Backend
-	spec sdk.JobSpec
-	set  settings
+	e *Engine
+	// id and fence don't change while this holder has the run.
+	id    sdk.ID
+	fence int64
+	back  Backend
+	spec  sdk.JobSpec
+	set   settings
 
 	// ctx ends when the run is handed over or taken.
 	ctx    context.Context
@@ -67,7 +70,7 @@ type ending struct {
 
 func (e *Engine) newRunner(run ledger.Run, attempts []ledger.Attempt, back Backend, spec sdk.JobSpec, set settings) *runner {
 	ctx, cancel := context.WithCancel(e.life)
-	return &runner{e: e, back: back, spec: spec, set: set, ctx: ctx, cancel: cancel, gone: make(chan struct{}),
+	return &runner{e: e, id: run.ID, fence: run.Fence, back: back, spec: spec, set: set, ctx: ctx, cancel: cancel, gone: make(chan struct{}),
 		wake: make(chan struct{}, 1), run: run, attempts: attempts, marks: make(chan struct{}), lastAnswer: e.clock.Now()}
 }
 
@@ -104,7 +107,7 @@ func (r *runner) drive() {
 		r.capture.stop()
 	}
 	if err != nil && !errors.Is(err, errStopped) && r.ctx.Err() == nil {
-		r.e.warn(r.run.ID, "run %s is left for another holder: %v", r.run.ID.Short(), err)
+		r.e.warn(r.id, "run %s is left for another holder: %v", r.id.Short(), err)
 	}
 	if r.run.Open() && !r.crashed.Load() {
 		r.release()
@@ -114,9 +117,9 @@ func (r *runner) drive() {
 func (r *runner) release() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), cancelCall)
 	defer cancel()
-	err := r.e.o.Store.Release(ctx, r.run.ID, r.e.self.ID, r.run.Fence)
+	err := r.e.o.Store.Release(ctx, r.id, r.e.self.ID, r.fence)
 	if err != nil && !errors.Is(err, sdk.Aborted) {
-		r.e.log.Warn("run not released", "run", r.run.ID, "err", err)
+		r.e.log.Warn("run not released", "run", r.id, "err", err)
 	}
 }
 
@@ -174,7 +177,7 @@ func (r *runner) write(admit *ledger.Admission, events ...ledger.NewEvent) error
 		}
 		events[i].Change.V = ledger.ChangeVersion
 	}
-	w := ledger.Write{Run: r.run.ID, Holder: r.e.self.ID, Fence: r.run.Fence, Admit: admit, Events: events}
+	w := ledger.Write{Run: r.id, Holder: r.e.self.ID, Fence: r.fence, Admit: admit, Events: events}
 	wait := 100 * time.Millisecond
 	for {
 		hits("before", events)
@@ -197,7 +200,7 @@ func (r *runner) write(admit *ledger.Admission, events ...ledger.NewEvent) error
 			return errStopped
 		}
 		if wait == 100*time.Millisecond {
-			r.e.warn(r.run.ID, "the ledger can't be written, trying again: %v", err)
+			r.e.warn(r.id, "the ledger can't be written, trying again: %v", err)
 		}
 		if r.e.clock.Sleep(r.ctx, wait) != nil {
 			return errStopped
@@ -220,7 +223,7 @@ func (r *runner) applied(events []ledger.NewEvent) error {
 	defer r.mu.Unlock()
 	now := r.e.clock.Now()
 	for _, ev := range events {
-		run, attempts, err := ledger.Apply(r.run, r.attempts, ledger.Event{At: now, Run: r.run.ID, Attempt: ev.Attempt, Kind: ev.Kind}, ev.Change)
+		run, attempts, err := ledger.Apply(r.run, r.attempts, ledger.Event{At: now, Run: r.id, Attempt: ev.Attempt, Kind: ev.Kind}, ev.Change)
 		if err != nil {
 			return err
 		}
@@ -233,14 +236,14 @@ func (r *runner) applied(events []ledger.NewEvent) error {
 
 // reload reads the row again, for requests that others have written.
 func (r *runner) reload() error {
-	run, err := r.e.o.Store.Run(r.ctx, r.run.ID)
+	run, err := r.e.o.Store.Run(r.ctx, r.id)
 	if err != nil {
 		if r.ctx.Err() != nil {
 			return errStopped
 		}
 		return err
 	}
-	if run.Holder != r.e.self.ID || run.Fence != r.run.Fence {
+	if run.Holder != r.e.self.ID || run.Fence != r.fence {
 		return errStopped
 	}
 	r.mu.Lock()

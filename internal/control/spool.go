@@ -73,13 +73,13 @@ func writeSynced(path string, fill func(io.Writer) error) error {
 // inputs opens what the launch's call needs. The closer, when not nil, is the
 // caller's.
 func (r *runner) inputs(req *sdk.RunJobRequest) (io.Closer, error) {
-	dir := r.e.spoolDir(r.run.ID)
+	dir := r.e.spoolDir(r.id)
 	if r.set.Ambient {
 		req.Ambient = r.req.Ambient
 		if req.Ambient == nil {
 			b, err := os.ReadFile(filepath.Join(dir, "ambient.json"))
 			if err != nil {
-				return nil, sdk.Errorf(sdk.DataLoss, "read spool", "the inherited environment of run %s is gone: %w", r.run.ID.Short(), err)
+				return nil, sdk.Errorf(sdk.DataLoss, "read spool", "the inherited environment of run %s is gone: %w", r.id.Short(), err)
 			}
 			req.Ambient = &sdk.Ambient{}
 			if err := json.Unmarshal(b, req.Ambient); err != nil {
@@ -93,7 +93,7 @@ func (r *runner) inputs(req *sdk.RunJobRequest) (io.Closer, error) {
 	case sdk.StdinSpooled:
 		f, err := os.Open(filepath.Join(dir, "stdin"))
 		if err != nil {
-			return nil, sdk.Errorf(sdk.DataLoss, "read spool", "the input of run %s is gone: %w", r.run.ID.Short(), err)
+			return nil, sdk.Errorf(sdk.DataLoss, "read spool", "the input of run %s is gone: %w", r.id.Short(), err)
 		}
 		req.Stdin = f
 		return f, nil
