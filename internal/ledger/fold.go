@@ -102,10 +102,10 @@ func applyAttempt(a *Attempt, c Change) error {
 		}
 		a.Phase = c.Phase
 	}
+	if err := checkFinal(a.State, a.Reason, a.ExitCode, c); err != nil {
+		return err
+	}
 	if c.State != "" {
-		if a.State.Terminal() && a.State != c.State {
-			return fmt.Errorf("state %s is final, %s can't follow", a.State, c.State)
-		}
 		a.State = c.State
 		a.Reason = ""
 	}
@@ -145,10 +145,12 @@ func applyRun(r *Run, c Change, ev Event, att *Attempt) error {
 	if c.Phase != "" && (att == nil || att.Number == r.Attempt) {
 		r.Phase = c.Phase
 	}
-	if c.State != "" && !c.AttemptOnly {
-		if r.State.Terminal() && r.State != c.State {
-			return fmt.Errorf("state %s is final, %s can't follow", r.State, c.State)
+	if !c.AttemptOnly {
+		if err := checkFinal(r.State, r.Reason, r.ExitCode, c); err != nil {
+			return err
 		}
+	}
+	if c.State != "" && !c.AttemptOnly {
 		r.State = c.State
 		r.Reason = ""
 		if c.State.Terminal() && r.EndedAt.IsZero() {
@@ -186,6 +188,28 @@ func applyRun(r *Run, c Change, ev Event, att *Attempt) error {
 			return fmt.Errorf("it can't finish in state %s", r.State)
 		}
 		r.FinishedAt = ev.At
+	}
+	return nil
+}
+
+// checkFinal refuses what would change an outcome: the state, reason and exit
+// code of a terminal state stay, but for a code that was not known. It also
+// refuses a reason that may not stand beside the state.
+func checkFinal(state sdk.JobState, reason sdk.Reason, code *int, c Change) error {
+	next := c.State
+	if next == "" {
+		next = state
+	}
+	switch {
+	case c.Reason != nil && !sdk.LegalReason(next, *c.Reason):
+		return fmt.Errorf("reason %q can't stand beside state %q", *c.Reason, next)
+	case !state.Terminal():
+	case next != state:
+		return fmt.Errorf("state %s is final, %s can't follow", state, next)
+	case c.Reason != nil && *c.Reason != reason:
+		return fmt.Errorf("reason %s of the final state %s can't become %s", reason, state, *c.Reason)
+	case c.ExitCode != nil && code != nil && *c.ExitCode != *code:
+		return fmt.Errorf("exit code %d of the final state %s can't become %d", *code, state, *c.ExitCode)
 	}
 	return nil
 }

@@ -90,3 +90,124 @@ func BenchmarkWriteParallel(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
 	b.ReportMetric(float64(sqlite.Commits(s))/float64(b.N), "commits/write")
 }
+
+// fill writes n whole lives.
+func fill(b testing.TB, s *sqlite.Store, n int) {
+	b.Helper()
+	ids := sdk.NewIDSource(sdk.SystemClock())
+	holder := ids.NewID()
+	jobs := make(chan struct{})
+	const workers = 64
+	done := make(chan error, workers)
+	for range workers {
+		go func() {
+			var err error
+			for range jobs {
+				for _, w := range life(ids, holder) {
+					if werr := s.Write(context.Background(), w); werr != nil && err == nil {
+						err = werr
+					}
+				}
+			}
+			done <- err
+		}()
+	}
+	for range n {
+		jobs <- struct{}{}
+	}
+	close(jobs)
+	for range workers {
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkOpen opens and closes a ledger that exists: every command pays it.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	s := open(b, dir, sqlite.Options{})
+	fill(b, s, 1000)
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	var opening time.Duration
+	for b.Loop() {
+		start := time.Now()
+		s, err := sqlite.Open(context.Background(), dir, sqlite.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		opening += time.Since(start)
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(opening.Microseconds())/float64(b.N), "µs/open-alone")
+}
+
+// BenchmarkCreate makes a ledger: the first command in a state directory.
+func BenchmarkCreate(b *testing.B) {
+	dir := b.TempDir()
+	for i := 0; b.Loop(); i++ {
+		s, err := sqlite.Open(context.Background(), fmt.Sprintf("%s/%d", dir, i), sqlite.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCommand is what one short `windlass run` asks of its ledger.
+func BenchmarkCommand(b *testing.B) {
+	dir := b.TempDir()
+	ids := sdk.NewIDSource(sdk.SystemClock())
+	ctx := context.Background()
+	fill(b, open(b, dir, sqlite.Options{}), 1000)
+	for b.Loop() {
+		s, err := sqlite.Open(ctx, dir, sqlite.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, w := range life(ids, ids.NewID()) {
+			if err := s.Write(ctx, w); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkListRuns lists 10,000 runs.
+func BenchmarkListRuns(b *testing.B) {
+	s := open(b, b.TempDir(), sqlite.Options{})
+	fill(b, s, 10_000)
+	for b.Loop() {
+		n := 0
+		for _, err := range s.Runs(context.Background(), ledger.RunFilter{}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != 10_000 {
+			b.Fatal(n)
+		}
+	}
+}
+
+// BenchmarkVerify verifies 10,000 runs with 90,000 events.
+func BenchmarkVerify(b *testing.B) {
+	s := open(b, b.TempDir(), sqlite.Options{})
+	fill(b, s, 10_000)
+	for b.Loop() {
+		rep, err := s.Verify(context.Background(), nil)
+		if err != nil || len(rep.Faults) > 0 {
+			b.Fatal(err, rep.Faults)
+		}
+	}
+}
