@@ -27,7 +27,6 @@ const (
 	ErrUnknownScheme = "secret.unknown-scheme"
 	ErrNotFound      = "secret.not-found"
 	ErrUnusable      = "secret.unusable"
-	ErrRefused       = "secret.refused"
 	ErrNotHeld       = "secret.not-held"
 	ErrBadHandover   = "secret.bad-handover"
 )
@@ -38,7 +37,6 @@ func Explanations() [][2]string {
 		{ErrUnknownScheme, "A secret reference has a scheme that neither Windlass nor the provider knows. docs/secrets.md has the table of schemes and kinds."},
 		{ErrNotFound, "A secret reference names a variable that isn't set or a file that doesn't exist."},
 		{ErrUnusable, "A secret is there, but can't be used: it is empty, larger than 1 MiB, unreadable or no regular file, or the reference has a #key or ?version= that its scheme doesn't have."},
-		{ErrRefused, "The provider takes no secret of that scheme. docs/secrets.md has the table of schemes and kinds. Put the secret where the provider can fetch it itself and refer to it there."},
 		{ErrNotHeld, "The background process needs a secret for a further attempt, and doesn't have it: it was restarted, and secrets are kept in memory alone. Start the job again with `windlass rerun RUN` from where the secret is."},
 		{ErrBadHandover, "The secrets that a command handed to the background process can't be read: the two are of different versions. Run the command again."},
 	}
