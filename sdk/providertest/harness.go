@@ -145,7 +145,7 @@ type Faults struct {
 	Hide func(t T) (restore func())
 	// Vanish removes the job behind the provider's back.
 	Vanish func(t T, h sdk.JobHandle)
-	// Forge returns the object, made behind the provider's back, that carries
-	// another owner's labels; ListOwned and RemoveOwned must leave it alone.
+	// Forge makes one object behind the provider's back that carries the labels
+	// of another owner, with some run and attempt.
 	Forge func(t T, owner string)
 }
