@@ -69,6 +69,11 @@ type slot struct {
 
 // New returns a registry that has opened nothing yet.
 func New(o Options) *Registry {
+	return &Registry{o: o.filled(), slots: map[string]*slot{}}
+}
+
+// filled returns the options with defaults for what isn't set.
+func (o Options) filled() Options {
 	if o.Clock == nil {
 		o.Clock = sdk.SystemClock()
 	}
@@ -82,7 +87,7 @@ func New(o Options) *Registry {
 		o.Secrets = noSecrets{}
 	}
 	o.Drivers = slices.Clone(o.Drivers)
-	return &Registry{o: o, slots: map[string]*slot{}}
+	return o
 }
 
 // Names returns the names of all providers, sorted.
@@ -194,13 +199,17 @@ func (r *Registry) open(ctx context.Context, p config.Provider) (Backend, error)
 	if err != nil {
 		return Backend{}, err
 	}
-	return Open(ctx, r.o, p, creds)
+	return openWith(ctx, r.o, p, creds)
 }
 
 // Open opens one provider with credentials at hand. The caller closes it. Of
 // the options Config and Credentials aren't used; the provider's config must
 // have been validated.
 func Open(ctx context.Context, o Options, p config.Provider, creds credential.Credentials) (Backend, error) {
+	return openWith(ctx, o.filled(), p, creds)
+}
+
+func openWith(ctx context.Context, o Options, p config.Provider, creds credential.Credentials) (Backend, error) {
 	i := slices.IndexFunc(o.Drivers, func(d sdk.Driver) bool { return d.Kind == p.Kind })
 	if i < 0 {
 		return Backend{}, p.Validate(o.Drivers)
@@ -210,13 +219,9 @@ func Open(ctx context.Context, o Options, p config.Provider, creds credential.Cr
 	if err != nil {
 		return Backend{}, err
 	}
-	log := o.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	prov, err := d.Open(ctx, sdk.OpenRequest{
 		Name: p.Name, Config: p.Config, Credentials: creds.Reveal(), AmbientCredentials: creds.Ambient(),
-		Secrets: o.Secrets, Clock: o.Clock, IDs: o.IDs, Log: log.With("provider", p.Name),
+		Secrets: o.Secrets, Clock: o.Clock, IDs: o.IDs, Log: o.Log.With("provider", p.Name),
 		Owner: o.Owner, LedgerID: o.LedgerID, StateDir: dir, CallTimeout: p.CallTimeout, Executable: o.Executable,
 	})
 	if err != nil {
