@@ -16,16 +16,13 @@ func (r *runner) clean() error {
 	}
 	a := r.attempt()
 	keep := r.set.Cleanup == CleanupNever || r.set.Cleanup == CleanupOnSuccess && a.State != sdk.StateSucceeded
-	if a.Handle == nil || a.State == sdk.StateLost {
-		// Nothing is known to be there. What a lost job left is the reaper's.
-		return r.cleaned(ledger.KindCleaned, ledger.PhaseCleaned)
-	}
-	if keep {
-		return r.cleaned(ledger.KindKept, ledger.PhaseKept)
+	if a.Handle == nil {
+		// Nothing is known to be there.
+		return r.cleaned("")
 	}
 	jc, ok := sdk.Of(r.back.Provider, sdk.Cleaner())
-	if !ok {
-		return r.cleaned(ledger.KindKept, ledger.PhaseKept)
+	if keep || !ok {
+		return r.over(ledger.KindKept, ledger.PhaseKept, "")
 	}
 	h, err := sdk.DecodeHandle(a.Handle)
 	if err != nil {
@@ -37,10 +34,14 @@ func (r *runner) clean() error {
 			return jc.CleanupJob(ctx, sdk.CleanupJobRequest{Handle: h})
 		})
 		if err == nil || sdk.CodeOf(err) == sdk.NotFound {
-			return r.cleaned(ledger.KindCleaned, ledger.PhaseCleaned)
+			return r.cleaned("")
 		}
 		if r.ctx.Err() != nil {
 			return errStopped
+		}
+		if a.State == sdk.StateLost {
+			// It can't be told what is still there: the reaper looks again.
+			return r.cleaned("left for `windlass reap`: " + err.Error())
 		}
 		if first || a.CleanupErr != err.Error() {
 			r.e.warn(r.id, "run %s: clean-up failed and is tried again: %v", r.id.Short(), err)
@@ -54,10 +55,14 @@ func (r *runner) clean() error {
 	}
 }
 
-// cleaned records the last step of an attempt, and of the run when no other
+func (r *runner) cleaned(left string) error {
+	return r.over(ledger.KindCleaned, ledger.PhaseCleaned, left)
+}
+
+// over records the last step of an attempt, and of the run when no other
 // attempt follows.
-func (r *runner) cleaned(kind ledger.Kind, phase ledger.Phase) error {
-	evs := []ledger.NewEvent{r.event(kind, ledger.Change{Phase: phase, CleanupErr: text("")})}
+func (r *runner) over(kind ledger.Kind, phase ledger.Phase, left string) error {
+	evs := []ledger.NewEvent{r.event(kind, ledger.Change{Phase: phase, CleanupErr: text(left)})}
 	if r.run.State.Terminal() {
 		r.e.removeSpool(r.id)
 		evs = append(evs, ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
@@ -94,7 +99,10 @@ func retryWait(n int) time.Duration {
 func (r *runner) prepareNext() error {
 	n := r.attempt().Number
 	id := r.e.o.IDs.NewID()
-	amb := r.req.Ambient
+	amb, err := r.ambient()
+	if err != nil {
+		return err
+	}
 	l, err := r.e.prepare(r.ctx, r.back, r.spec, r.id, id, n+1, amb)
 	if err == nil && len(l.Problems) > 0 {
 		err = &ProblemsError{Provider: r.back.Name, Problems: l.Problems}

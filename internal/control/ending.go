@@ -37,6 +37,9 @@ func (r *runner) nextDeadline() (time.Duration, bool) {
 			at = append(at, r.attempt().SentAt.Add(r.spec.StartTimeout))
 		}
 	}
+	if d, ok := r.renewAt(); ok {
+		at = append(at, d)
+	}
 	if len(at) == 0 {
 		return 0, false
 	}
@@ -63,6 +66,40 @@ func (r *runner) timeoutAt() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return r.attempt().SeenRunning.Add(r.spec.Timeout), true
+}
+
+func (r *runner) ttl() time.Duration {
+	if r.spec.TTL > 0 {
+		return r.spec.TTL
+	}
+	return DefaultTTL
+}
+
+// renewAt is when the expiry must be moved: at half of its time, while the run
+// lives, on backends where it can be.
+func (r *runner) renewAt() (time.Time, bool) {
+	if r.launch.Expires.IsZero() || !sdk.Has(r.back.Provider, sdk.Renewer().String()) {
+		return time.Time{}, false
+	}
+	if r.renewed.IsZero() {
+		return r.launch.Expires.Add(-r.ttl() / 2), true
+	}
+	return r.renewed.Add(r.ttl() / 2), true
+}
+
+// renew moves the expiry. A failure is tried again soon: the object is only
+// marked as free to be removed, and only when it has ended.
+func (r *runner) renew(h sdk.JobHandle) {
+	now := r.e.clock.Now()
+	rn, _ := sdk.Of(r.back.Provider, sdk.Renewer())
+	_, err := call(r.ctx, r.back.callTimeout(), "renew", func(ctx context.Context) (sdk.RenewExpiryResult, error) {
+		return rn.RenewExpiry(ctx, sdk.RenewExpiryRequest{Handle: h, Expires: now.Add(r.ttl()).UTC().Truncate(time.Second)})
+	})
+	r.renewed = now
+	if err != nil && r.ctx.Err() == nil {
+		r.e.log.Warn("expiry not renewed", "run", r.id, "err", err)
+		r.renewed = now.Add(time.Minute - r.ttl()/2)
+	}
 }
 
 func (r *runner) grace() time.Duration {
@@ -95,6 +132,9 @@ func (r *runner) actOn(h sdk.JobHandle, t *tracked) error {
 		return nil
 	}
 	now := r.e.clock.Now()
+	if at, ok := r.renewAt(); ok && !now.Before(at) {
+		r.renew(h)
+	}
 	if r.ending.cause == "" {
 		cause, err := r.causeToEnd(now)
 		if err != nil || cause == "" {

@@ -54,6 +54,8 @@ type runner struct {
 	// reading a stepped clock doesn't move.
 	sawRunning time.Time
 	lastAnswer time.Time
+	// renewed is when the expiry of what the attempt made was last moved.
+	renewed time.Time
 }
 
 // ending is what the engine itself did to end the attempt.

@@ -73,25 +73,16 @@ func writeSynced(path string, fill func(io.Writer) error) error {
 // inputs opens what the launch's call needs. The closer, when not nil, is the
 // caller's.
 func (r *runner) inputs(req *sdk.RunJobRequest) (io.Closer, error) {
-	dir := r.e.spoolDir(r.id)
-	if r.set.Ambient {
-		req.Ambient = r.req.Ambient
-		if req.Ambient == nil {
-			b, err := os.ReadFile(filepath.Join(dir, "ambient.json"))
-			if err != nil {
-				return nil, sdk.Errorf(sdk.DataLoss, "read spool", "the inherited environment of run %s is gone: %w", r.id.Short(), err)
-			}
-			req.Ambient = &sdk.Ambient{}
-			if err := json.Unmarshal(b, req.Ambient); err != nil {
-				return nil, sdk.Errorf(sdk.DataLoss, "read spool", "%w", err)
-			}
-		}
+	amb, err := r.ambient()
+	if err != nil {
+		return nil, err
 	}
+	req.Ambient = amb
 	switch r.launch.Stdin {
 	case sdk.StdinAttached:
 		req.Stdin = r.req.Stdin // nil once the attached command is gone: the end of input
 	case sdk.StdinSpooled:
-		f, err := os.Open(filepath.Join(dir, "stdin"))
+		f, err := os.Open(filepath.Join(r.e.spoolDir(r.id), "stdin"))
 		if err != nil {
 			return nil, sdk.Errorf(sdk.DataLoss, "read spool", "the input of run %s is gone: %w", r.id.Short(), err)
 		}
@@ -99,6 +90,23 @@ func (r *runner) inputs(req *sdk.RunJobRequest) (io.Closer, error) {
 		return f, nil
 	}
 	return nil, nil
+}
+
+// ambient is what the job inherits, from memory or from the spool; nil on
+// backends without.
+func (r *runner) ambient() (*sdk.Ambient, error) {
+	if !r.set.Ambient || r.req.Ambient != nil {
+		return r.req.Ambient, nil
+	}
+	b, err := os.ReadFile(filepath.Join(r.e.spoolDir(r.id), "ambient.json"))
+	if err != nil {
+		return nil, sdk.Errorf(sdk.DataLoss, "read spool", "the inherited environment of run %s is gone: %w", r.id.Short(), err)
+	}
+	amb := &sdk.Ambient{}
+	if err := json.Unmarshal(b, amb); err != nil {
+		return nil, sdk.Errorf(sdk.DataLoss, "read spool", "%w", err)
+	}
+	return amb, nil
 }
 
 func (e *Engine) removeSpool(run sdk.ID) {

@@ -31,22 +31,32 @@ type File interface {
 	Close() error
 }
 
-// OS returns the host's file system.
-func OS() FS { return osFS{} }
+// OS returns the host's file system. Syncs that come at the same time are made
+// together, with one sync of the file system that dir is on where the host has
+// that.
+func OS(dir string) FS { return osFS{&syncGroup{whole: wholeSync(dir)}} }
 
-type osFS struct{}
+type osFS struct{ group *syncGroup }
 
 var (
 	_ FS   = osFS{}
-	_ File = (*os.File)(nil)
+	_ File = osFile{}
 )
 
-func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+// osFile is a file whose syncs are grouped.
+type osFile struct {
+	*os.File
+	group *syncGroup
+}
+
+func (f osFile) Sync() error { return f.group.do(f.File.Sync) }
+
+func (o osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	f, err := os.OpenFile(name, flag, perm)
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return osFile{f, o.group}, nil
 }
 
 func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
@@ -54,7 +64,9 @@ func (osFS) ReadDir(name string) ([]fs.DirEntry, error)   { return os.ReadDir(na
 func (osFS) Stat(name string) (fs.FileInfo, error)        { return os.Stat(name) }
 func (osFS) Remove(name string) error                     { return os.Remove(name) }
 func (osFS) RemoveAll(name string) error                  { return os.RemoveAll(name) }
-func (osFS) SyncDir(name string) error                    { return syncDir(name) }
+func (o osFS) SyncDir(name string) error {
+	return o.group.do(func() error { return syncDir(name) })
+}
 
 // isFull reports whether err says that there is no room.
 func isFull(err error) bool {

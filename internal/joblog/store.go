@@ -69,6 +69,9 @@ type Store struct {
 	maxBytes   int64
 	segBytes   int64
 	flushEvery time.Duration
+	// flushAt is how much is buffered before it is written, keepAtMost how
+	// much is kept while the disk refuses it.
+	flushAt, keepAtMost int
 
 	mu      sync.Mutex
 	writers map[Key]*Writer
@@ -90,9 +93,6 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = sdk.SystemClock()
 	}
-	if o.FS == nil {
-		o.FS = OS()
-	}
 	if o.MaxBytes < MinMaxBytes {
 		return nil, sdk.Errorf(sdk.InvalidArgument, op, "a cap of %d bytes is too small, the least is %d", o.MaxBytes, MinMaxBytes)
 	}
@@ -103,12 +103,16 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
+	if o.FS == nil {
+		o.FS = OS(dir)
+	}
 	if err := o.FS.MkdirAll(dir, 0o700); err != nil {
 		return nil, diskError(op, err)
 	}
 	return &Store{
 		dir: dir, fs: o.FS, clock: o.Clock, maxBytes: o.MaxBytes,
 		segBytes: max(min(o.SegmentBytes, o.MaxBytes/8), 4<<10), flushEvery: o.FlushEvery,
+		flushAt: flushAt, keepAtMost: keepAtMost,
 		writers: map[Key]*Writer{}, bells: map[Key]*bell{},
 	}, nil
 }

@@ -1,0 +1,121 @@
+package bench
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/joblog"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/internal/ledger/sqlite"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/providertest/fake"
+)
+
+// rig is an engine over the fake backend and a real ledger.
+type rig struct {
+	dir   string
+	cloud *fake.Cloud
+	store *sqlite.Store
+	logs  *joblog.Store
+	back  control.Backend
+	close []func()
+}
+
+func newRig(tb testing.TB) *rig {
+	tb.Helper()
+	r := &rig{dir: tb.TempDir()}
+	r.cloud = fake.NewCloud(fake.Options{})
+	r.open(tb)
+	return r
+}
+
+func (r *rig) open(tb testing.TB) {
+	tb.Helper()
+	var err error
+	if r.store, err = sqlite.Open(tb.Context(), r.dir, sqlite.Options{}); err != nil {
+		tb.Fatal(err)
+	}
+	if r.logs, err = joblog.Open(filepath.Join(r.dir, "logs"), joblog.Options{}); err != nil {
+		tb.Fatal(err)
+	}
+	d := fake.NewDriver(r.cloud, fake.Settings{BatchMax: 100})
+	p, err := d.Open(tb.Context(), sdk.OpenRequest{Name: "fake", Clock: sdk.SystemClock(), IDs: sdk.NewIDSource(sdk.SystemClock()),
+		Log: slog.New(slog.DiscardHandler), Owner: r.store.ID(), LedgerID: r.store.ID(), StateDir: r.dir})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.back = control.Backend{Name: "fake", Provider: p, Driver: &d}
+}
+
+func (r *rig) engine(tb testing.TB) *control.Engine {
+	tb.Helper()
+	e, err := control.New(tb.Context(), control.Options{Store: r.store, Logs: r.logs, Providers: one{r.back}, StateDir: r.dir, Actor: "bench"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
+
+func (r *rig) shut(tb testing.TB, e *control.Engine) {
+	tb.Helper()
+	if err := e.Close(context.Background()); err != nil {
+		tb.Error(err)
+	}
+	if err := r.store.Close(); err != nil {
+		tb.Error(err)
+	}
+}
+
+type one struct{ b control.Backend }
+
+func (o one) Backend(context.Context, string) (control.Backend, error) { return o.b, nil }
+
+func (o one) BackendFor(context.Context, ledger.Run) (control.Backend, error) { return o.b, nil }
+
+func (o one) Names() []string { return []string{o.b.Name} }
+
+func fakeRequest(args ...string) control.SubmitRequest {
+	return control.SubmitRequest{Provider: "fake", Spec: sdk.JobSpec{Image: "img", Args: args}, Actor: "bench"}
+}
+
+// BenchmarkEngine runs jobs from submit to finished on the fake backend, 100 at
+// a time, every intent durable.
+func BenchmarkEngine(b *testing.B) {
+	r := newRig(b)
+	e := r.engine(b)
+	b.ResetTimer()
+	begin := time.Now()
+	work := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for range work {
+				s, err := e.Submit(b.Context(), fakeRequest("echo", "hello"))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				run, err := e.Wait(b.Context(), s.Run.ID, control.MilestoneFinished)
+				if err != nil || run.State != sdk.StateSucceeded {
+					b.Errorf("%s %v", run.State, err)
+					return
+				}
+			}
+		}()
+	}
+	for range b.N {
+		work <- struct{}{}
+	}
+	close(work)
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/time.Since(begin).Seconds(), "runs/s")
+	b.StopTimer()
+	r.shut(b, e)
+}
