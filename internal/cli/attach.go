@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -228,8 +229,12 @@ func tellOutcome(s *Streams, run ledger.Run, last *ledger.Attempt) {
 			by = " (asked for by " + run.CancelBy + ")"
 		}
 		s.note("run %s was cancelled%s", short, by)
+	case last != nil && last.Raw[rawExec] == execNotFound:
+		s.note("run %s: the command wasn't found%s", short, messageWords(run.Message))
+	case last != nil && last.Raw[rawExec] == execNotExecutable:
+		s.note("run %s: the command can't be executed%s", short, messageWords(run.Message))
 	default:
-		s.note("run %s: %s: %s%s", short, stateWords(run), whyWords(run.State, run.Reason), messageWords(run.Message))
+		s.note("run %s: %s: %s%s", short, stateWords(run), strings.TrimSuffix(whyWords(run.State, run.Reason), "."), messageWords(run.Message))
 		if remedy := reasonRemedy(run.Reason); remedy != "" {
 			s.note("  to do: %s", forRun(remedy, run.ID))
 		}
@@ -253,7 +258,7 @@ func messageWords(m string) string {
 	if m == "" {
 		return ""
 	}
-	return " The provider says: " + m
+	return ": " + m
 }
 
 func verdictWords(v sdk.Verdict) string {

@@ -154,6 +154,7 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return overview(cmd.Context(), f) },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2
 	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageOf(cmd, flagHint(cmd, err)) })
 	root.PersistentFlags().StringVar(&f.configFile, "config", "", "`file` to read in place of the windlass.yaml files that are found")
@@ -218,7 +219,7 @@ func flagHint(cmd *cobra.Command, err error) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := nearest(name, names); near != "" {
+	if near := nearest(name, names); near != "" && len(name) > 3 {
 		return fmt.Errorf("%w; did you mean --%s?", err, near)
 	}
 	return err

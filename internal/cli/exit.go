@@ -87,9 +87,9 @@ func causeOf(ctx context.Context, err error) error {
 
 // Values of a local or container runtime's word for why a command didn't start.
 const (
-	rawExec          = "exec"
-	execNotFound     = "not_found"
-	execNotExecutabe = "not_executable"
+	rawExec           = "exec"
+	execNotFound      = "not_found"
+	execNotExecutable = "not_executable"
 )
 
 // outcome is what an exit code depends on.
@@ -134,7 +134,7 @@ func (o outcome) exitFailed() int {
 		return ExitTimedOut
 	case o.Exec == execNotFound:
 		return ExitNotFound
-	case o.Exec == execNotExecutabe:
+	case o.Exec == execNotExecutable:
 		return ExitNotExecutable
 	case o.Code != nil && *o.Code != 0:
 		return expressible(*o.Code)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -46,7 +47,8 @@ func describe(err error) ErrorBody {
 		b.Remedy = "see " + usage.command + " --help"
 	}
 	if errors.Is(err, errInterrupted) {
-		b.ID, b.Code = idInterrupted, sdk.Canceled.String()
+		b.ID, b.Code, b.Message = idInterrupted, sdk.Canceled.String(), "interrupted"
+		return b
 	}
 	var e *sdk.Error
 	if errors.As(err, &e) {
@@ -70,6 +72,9 @@ func describe(err error) ErrorBody {
 			inner = next
 		}
 	}
+	if ps := config.ProblemsOf(err); len(ps) > 0 {
+		b.configProblems(e, ps)
+	}
 	var refused *control.ProblemsError
 	if errors.As(err, &refused) {
 		b.Problems, b.Provider = refused.Problems, refused.Provider
@@ -82,6 +87,37 @@ func describe(err error) ErrorBody {
 		b.ID = idOfCode(sdk.CodeOf(err))
 	}
 	return b
+}
+
+// configProblems tells of what is wrong with a configuration: one problem in
+// the message, several in the list.
+func (b *ErrorBody) configProblems(e *sdk.Error, ps []config.Problem) {
+	op := ""
+	if e != nil && e.Op != "" {
+		op = e.Op + ": "
+	}
+	place := func(p config.Problem) string {
+		p.Remedy = ""
+		return p.String()
+	}
+	if len(ps) == 1 {
+		b.Message, b.Remedy, b.Field = op+place(ps[0]), ps[0].Remedy, ps[0].Key
+		return
+	}
+	b.Message = op + count(len(ps), "problem", "problems")
+	for _, p := range ps {
+		at := p.Origin.String()
+		if at == "" {
+			at = p.Key
+		} else if p.Key != "" {
+			at += ": " + p.Key
+		}
+		message := p.Message
+		if p.Remedy != "" {
+			message += "; " + p.Remedy
+		}
+		b.Problems = append(b.Problems, sdk.Problem{Field: at, Message: message, Code: sdk.InvalidArgument})
+	}
 }
 
 // idOfCode names the general explanation of a class of errors.
@@ -99,6 +135,12 @@ func idOfCode(c sdk.Code) string {
 // writeError tells people of an error: what and where, each problem on a line,
 // what to do, and where to read on.
 func writeError(s *Streams, err error) {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range list.Unwrap() {
+			writeError(s, e)
+		}
+		return
+	}
 	b := describe(err)
 	var out strings.Builder
 	say := func(text string) { fmt.Fprintf(&out, "%s%s\n", s.err(styleRed, prefix), text) }

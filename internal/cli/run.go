@@ -240,6 +240,7 @@ func printPlan(f *Factory, req control.SubmitRequest, p control.Plan, asJSON boo
 	}
 	t := &fields{s: f.Streams}
 	t.add("Provider", v.Provider+" ("+v.Identity+")")
+	t.add("Command", commandOf(req.Spec))
 	for _, k := range sortedKeys(v.Names) {
 		t.add("Would make", k+" "+v.Names[k])
 	}

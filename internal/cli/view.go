@@ -129,15 +129,20 @@ func commandLine(r ledger.Run) string {
 	if err != nil {
 		return r.Target
 	}
+	if words := commandOf(s); words != "" {
+		return words
+	}
+	return r.Target
+}
+
+// commandOf shows a job's image and command, in one line.
+func commandOf(s sdk.JobSpec) string {
 	var words []string
 	if s.Image != "" {
 		words = append(words, s.Image)
 	}
 	for _, a := range append(append(sdk.Argv{}, s.Entrypoint...), s.Args...) {
 		words = append(words, quoteArg(a))
-	}
-	if len(words) == 0 {
-		return r.Target
 	}
 	return strings.Join(words, " ")
 }
