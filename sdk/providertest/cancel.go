@@ -248,9 +248,6 @@ func checkCleanup(s *suite, t T) {
 	if len(res.Removed) > 0 {
 		t.Errorf("a second clean-up removed %s", strings.Join(res.Removed, ", "))
 	}
-	if st, err := s.ask(t.Context(), j.handle); err == nil {
-		t.Errorf("the state after clean-up: %s", essence(st))
-	}
 }
 
 func checkCleanupRunning(s *suite, t T) {

@@ -162,7 +162,7 @@ func checkLogFollow(s *suite, t T) {
 }
 
 func checkLogEnd(s *suite, t T) {
-	j := s.start(t, Do(Print("x\n"), Sleep(s.h.Second)))
+	j := s.start(t, Do(Print("x\n"), Sleep(3*s.h.Second)))
 	s.running(t, j.handle)
 	judge := func(what string, o output, best sdk.Verdict) {
 		t.Helper()

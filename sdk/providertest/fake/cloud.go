@@ -63,25 +63,33 @@ type Body struct {
 }
 
 // NewCloud returns a cloud in memory.
-func NewCloud(o Options) *Cloud { return newCloud(o, newMemory(), "memory") }
+func NewCloud(o Options) *Cloud {
+	o.Clock = orSystem(o.Clock)
+	return newCloud(o, newMemory(o.Clock), "memory")
+}
 
 // OpenCloud returns the cloud of a folder, which it makes if need be. All
 // processes that open the folder see the same jobs.
 func OpenCloud(dir string, o Options) (*Cloud, error) {
-	st, err := newFolder(dir)
+	o.Clock = orSystem(o.Clock)
+	st, err := newFolder(dir, o.Clock)
 	if err != nil {
 		return nil, err
 	}
 	return newCloud(o, st, dir), nil
 }
 
+func orSystem(c sdk.Clock) sdk.Clock {
+	if c == nil {
+		return sdk.SystemClock()
+	}
+	return c
+}
+
 func newCloud(o Options, st store, where string) *Cloud {
 	c := &Cloud{name: o.Name, where: where, clock: o.Clock, store: st, record: o.Record}
 	if c.name == "" {
 		c.name = "fake"
-	}
-	if c.clock == nil {
-		c.clock = sdk.SystemClock()
 	}
 	c.Set(o.Knobs)
 	return c
@@ -190,8 +198,8 @@ func (c *Cloud) JobsOf(run sdk.ID) []string {
 // that are there and jobs that were.
 func (c *Cloud) Marks(name string) int {
 	n, _ := c.store.marks(name)
-	all, _ := c.store.all()
 	now := c.clock.Now()
+	all, _ := c.store.all()
 	for _, v := range all {
 		for _, m := range v.line.marks {
 			if m.key == name && !m.at.After(now) {
@@ -377,16 +385,18 @@ func absent(op Op, id string) error {
 	return &sdk.Error{Code: sdk.NotFound, Op: opName(op), Err: fmt.Errorf("job %s: %w", id, &APIError{404, "NotFound"})}
 }
 
-// known returns a job unless the cloud has forgotten it.
-func (c *Cloud) known(id string) (*view, error) {
+// known returns a job unless the cloud has forgotten it, and the time at which
+// it is looked at.
+func (c *Cloud) known(id string) (*view, time.Time, error) {
+	now := c.clock.Now()
 	v, err := c.store.load(id)
 	if err != nil || v == nil {
-		return nil, err
+		return nil, now, err
 	}
-	if f := time.Duration(c.knobs.Load().Forget); f > 0 && !v.line.ended.IsZero() && c.clock.Now().Sub(v.line.ended) >= f {
-		return nil, nil
+	if f := time.Duration(c.knobs.Load().Forget); f > 0 && !v.line.ended.IsZero() && now.Sub(v.line.ended) >= f {
+		return nil, now, nil
 	}
-	return v, nil
+	return v, now, nil
 }
 
 // visible reports whether searches and lists show a job.

@@ -26,17 +26,23 @@ import (
 //	claims/NAME
 //	block/OP            made by hand: calls of OP hang while it is there
 //	requests.jsonl      recorded requests
-type folder struct{ dir string }
+type folder struct {
+	dir   string
+	clock sdk.Clock
+}
+
+// margin is how long writing a fact may take: facts hold from then on.
+const margin = 10 * time.Millisecond
 
 var _ store = (*folder)(nil)
 
-func newFolder(dir string) (*folder, error) {
+func newFolder(dir string, clock sdk.Clock) (*folder, error) {
 	for _, sub := range []string{"jobs", "made", "marks", "calls", "claims", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("open fake cloud: %w", err)
 		}
 	}
-	return &folder{dir: dir}, nil
+	return &folder{dir: dir, clock: clock}, nil
 }
 
 func (f *folder) path(parts ...string) string {
@@ -151,6 +157,7 @@ func plainName(id string) bool {
 }
 
 func (f *folder) cancel(id string, c cancelFact) error {
+	c.At = f.clock.Now().Add(margin)
 	first, err := f.writeOnce(f.job(id, "cancel"), c)
 	if err != nil || first {
 		return err
@@ -163,6 +170,7 @@ func (f *folder) cancel(id string, c cancelFact) error {
 }
 
 func (f *folder) endStdin(id string, s stdinFact) error {
+	s.At = f.clock.Now().Add(margin)
 	_, err := f.writeOnce(f.job(id, "stdin"), s)
 	return err
 }

@@ -56,14 +56,14 @@ func (c *Cloud) readLogs(ctx context.Context, id string, from place) (page, erro
 	if err != nil {
 		return page{}, err
 	}
-	v, err := c.known(id)
+	v, now, err := c.known(id)
 	if err != nil {
 		return page{}, broken(OpJobLogs, err)
 	}
 	if v == nil {
 		return page{}, absent(OpJobLogs, id)
 	}
-	k, now, l := c.knobs.Load(), c.clock.Now(), v.line
+	k, l := c.knobs.Load(), v.line
 	late := time.Duration(k.LateLogs)
 	var out page
 	if f := time.Duration(k.ForgetLogs); f > 0 && !l.ended.IsZero() && now.Sub(l.ended) >= f {

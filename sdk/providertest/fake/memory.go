@@ -15,6 +15,7 @@ const shards = 64
 
 // memory is the store of one process.
 type memory struct {
+	clock sdk.Clock
 	seed  maphash.Seed
 	shard [shards]memoryShard
 	calls map[Op]*atomic.Int64
@@ -36,8 +37,8 @@ type memoryShard struct {
 
 var _ store = (*memory)(nil)
 
-func newMemory() *memory {
-	m := &memory{seed: maphash.MakeSeed(), calls: map[Op]*atomic.Int64{}, kept: map[string]int{}, claims: map[string]bool{}}
+func newMemory(clock sdk.Clock) *memory {
+	m := &memory{clock: clock, seed: maphash.MakeSeed(), calls: map[Op]*atomic.Int64{}, kept: map[string]int{}, claims: map[string]bool{}}
 	for i := range m.shard {
 		m.shard[i] = memoryShard{jobs: map[string]*view{}, attempts: map[sdk.ID][]string{}, runs: map[sdk.ID][]string{}, counts: map[sdk.ID]int{}}
 	}
@@ -98,6 +99,7 @@ func (m *memory) change(id string, f func(v *view) *view) error {
 
 func (m *memory) cancel(id string, f cancelFact) error {
 	return m.change(id, func(v *view) *view {
+		f.At = m.clock.Now()
 		if v.cancel != nil {
 			f = v.cancel.sooner(f)
 			if f == *v.cancel {
@@ -113,6 +115,7 @@ func (m *memory) endStdin(id string, f stdinFact) error {
 		if v.stdin != nil {
 			return v
 		}
+		f.At = m.clock.Now()
 		return newView(v.rec, v.cancel, &f, v.expires)
 	})
 }

@@ -220,7 +220,7 @@ func sum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 // existing reads the job whose name is taken. It is ours if it is this
 // attempt's; a job that was removed in between is gone for good.
 func (p *provider) existing(ctx context.Context, rec *record) (*view, error) {
-	v, err := p.cloud.describe(ctx, OpJobStatus, rec.ID)
+	v, _, err := p.cloud.describe(ctx, OpJobStatus, rec.ID)
 	if err != nil {
 		return nil, &sdk.Error{Code: sdk.Unavailable, Op: "run job", Retryable: true, Err: fmt.Errorf("read the job that exists: %w", err)}
 	}
@@ -298,7 +298,7 @@ func (p *pump) end() {
 	}
 	p.ended = true
 	// A job that is gone needs no input.
-	_ = p.cloud.store.endStdin(p.id, stdinFact{At: p.cloud.clock.Now(), Data: p.data})
+	_ = p.cloud.store.endStdin(p.id, stdinFact{Data: p.data})
 	p.cloud.hub.publish(p.id)
 }
 

@@ -10,19 +10,19 @@ import (
 )
 
 // describe answers one call about a job.
-func (c *Cloud) describe(ctx context.Context, op Op, id string) (*view, error) {
+func (c *Cloud) describe(ctx context.Context, op Op, id string) (*view, time.Time, error) {
 	in, err := c.enter(ctx, op, idBody{ID: id})
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
-	v, err := c.known(id)
+	v, now, err := c.known(id)
 	if err != nil {
-		return nil, broken(op, err)
+		return nil, now, broken(op, err)
 	}
 	if v == nil || c.unseen(v) {
-		return nil, absent(op, id)
+		return nil, now, absent(op, id)
 	}
-	return v, in.done()
+	return v, now, in.done()
 }
 
 // idBody is the request of calls that name jobs.
@@ -54,23 +54,23 @@ func (p *provider) JobStatus(ctx context.Context, r sdk.JobStatusRequest) (sdk.J
 	}
 	ctx, cancel := p.limit(ctx)
 	defer cancel()
-	v, err := p.cloud.describe(ctx, OpJobStatus, r.Handle.ID)
-	return p.status(r.Handle, v, err)
+	v, now, err := p.cloud.describe(ctx, OpJobStatus, r.Handle.ID)
+	return p.status(r.Handle, v, now, err)
 }
 
 // status tells a job's state. A job that was made just now may be missing as
 // long as the cloud is allowed to hide it.
-func (p *provider) status(h sdk.JobHandle, v *view, err error) (sdk.JobStatusResult, error) {
+func (p *provider) status(h sdk.JobHandle, v *view, now time.Time, err error) (sdk.JobStatusResult, error) {
 	if sdk.CodeOf(err) == sdk.NotFound && p.g.Found.Within > 0 {
 		made, perr := time.Parse(time.RFC3339Nano, h.Metadata["accepted"])
-		if perr == nil && p.cloud.clock.Now().Before(made.Add(p.g.Found.Within)) {
+		if perr == nil && now.Before(made.Add(p.g.Found.Within)) {
 			return sdk.JobStatusResult{State: sdk.StatePending, Message: "not listed yet", Raw: map[string]string{"status": "NotFound"}}, nil
 		}
 	}
 	if err != nil {
 		return sdk.JobStatusResult{}, err
 	}
-	l, now := v.line, p.cloud.clock.Now()
+	l := v.line
 	st := sdk.JobStatusResult{State: l.stateAt(now), CreatedAt: v.rec.Accepted}
 	if n := p.cloud.knobs.Load().Flicker; n > 0 && !st.State.Terminal() && p.cloud.flickers.Add(1)%int64(n) == 0 {
 		st.State, st.Reason, st.Message = sdk.StateUnknown, sdk.ReasonUnknown, "the cloud can't tell at the moment"
@@ -124,14 +124,14 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 			out.Items[i].Err = err
 			continue
 		}
-		v, err := p.cloud.known(h.ID)
+		v, now, err := p.cloud.known(h.ID)
 		switch {
 		case err != nil:
 			return sdk.JobStatusesResult{}, broken(OpJobStatuses, err)
 		case v == nil || p.cloud.unseen(v):
 			err = absent(OpJobStatuses, h.ID)
 		}
-		out.Items[i].Result, out.Items[i].Err = p.status(h, v, err)
+		out.Items[i].Result, out.Items[i].Err = p.status(h, v, now, err)
 	}
 	return out, in.done()
 }
@@ -217,11 +217,10 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 	if err != nil {
 		return sdk.CancelJobResult{}, err
 	}
-	v, err := p.cloud.known(r.Handle.ID)
+	v, now, err := p.cloud.known(r.Handle.ID)
 	if err != nil {
 		return sdk.CancelJobResult{}, broken(OpCancelJob, err)
 	}
-	now := p.cloud.clock.Now()
 	if v == nil {
 		return sdk.CancelJobResult{Gone: true, Evidence: "the cloud knows no job of this ID"}, in.done()
 	}
@@ -233,10 +232,11 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 		if !p.g.Grace.Supported {
 			grace = 0
 		}
-		if err := p.cloud.store.cancel(v.rec.ID, cancelFact{At: now, Grace: grace, Why: r.Why}); err != nil {
+		if err := p.cloud.store.cancel(v.rec.ID, cancelFact{Grace: grace, Why: r.Why}); err != nil {
 			return sdk.CancelJobResult{}, broken(OpCancelJob, err)
 		}
 		p.cloud.hub.publish(v.rec.ID)
+		now = p.cloud.clock.Now()
 		if v, err = p.cloud.store.load(v.rec.ID); err != nil {
 			return sdk.CancelJobResult{}, broken(OpCancelJob, err)
 		}
@@ -263,6 +263,7 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 	if err != nil {
 		return sdk.CleanupJobResult{}, err
 	}
+	now := p.cloud.clock.Now()
 	v, err := p.cloud.store.load(r.Handle.ID)
 	if err != nil {
 		return sdk.CleanupJobResult{}, broken(OpCleanupJob, err)
@@ -270,7 +271,7 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 	if v == nil {
 		return sdk.CleanupJobResult{}, in.done()
 	}
-	if !v.line.stateAt(p.cloud.clock.Now()).Terminal() {
+	if !v.line.stateAt(now).Terminal() {
 		return sdk.CleanupJobResult{}, &sdk.Error{Code: sdk.FailedPrecondition, Op: opName(OpCleanupJob), Remedy: "cancel it first",
 			Err: fmt.Errorf("job %s still runs", r.Handle.ID)}
 	}

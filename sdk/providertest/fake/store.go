@@ -15,6 +15,8 @@ type store interface {
 	create(rec *record) (created bool, err error)
 	// load returns nil for a job that isn't there.
 	load(id string) (*view, error)
+	// cancel and endStdin set the fact's time, so that nobody who took the
+	// time before loading a job can have seen what the fact changes.
 	cancel(id string, f cancelFact) error
 	endStdin(id string, f stdinFact) error
 	expire(id string, at time.Time) error

@@ -181,7 +181,8 @@ type builder struct {
 	cancelAt  time.Time
 	cancelled bool
 	grace     time.Duration
-	// killAt is when KILL follows a TERM that was ignored.
+	// termed: TERM came. killAt is when KILL follows, where it was not fatal.
+	termed  bool
 	killAt  time.Time
 	ignore  bool
 	handler *Step
@@ -190,12 +191,14 @@ type builder struct {
 }
 
 // reach moves time to next, unless the job dies before. It reports whether
-// the job still lives.
+// the job still lives. What happens at the very time of a TERM or KILL happens
+// before it: it may have been seen already.
 func (b *builder) reach(next time.Time) bool {
 	if b.done {
 		return false
 	}
-	if !b.cancelAt.IsZero() && b.killAt.IsZero() && !next.Before(b.cancelAt) {
+	if !b.cancelAt.IsZero() && !b.termed && next.After(b.cancelAt) {
+		b.termed = true
 		at := later(b.now, b.cancelAt)
 		switch {
 		case b.grace <= 0:
@@ -220,7 +223,7 @@ func (b *builder) reach(next time.Time) bool {
 			return false
 		}
 	}
-	if !b.killAt.IsZero() && !next.Before(b.killAt) {
+	if !b.killAt.IsZero() && next.After(b.killAt) {
 		b.now = later(b.now, b.killAt)
 		b.die("SIGKILL")
 		return false
@@ -243,7 +246,7 @@ func (b *builder) end(state sdk.JobState, reason sdk.Reason, message string) {
 		return
 	}
 	b.done = true
-	if !b.cancelAt.IsZero() && !b.now.Before(b.cancelAt) {
+	if b.termed {
 		state, reason = sdk.StateFailed, sdk.ReasonTimedOut
 		if b.cancelled {
 			state, reason = sdk.StateCancelled, sdk.ReasonCancelled

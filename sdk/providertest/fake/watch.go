@@ -174,12 +174,12 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 			yield(sdk.OwnedObject{}, err)
 			return
 		}
+		now := p.cloud.clock.Now()
 		all, err := p.cloud.store.all()
 		if err != nil {
 			yield(sdk.OwnedObject{}, broken(OpListOwned, err))
 			return
 		}
-		now := p.cloud.clock.Now()
 		for _, v := range all {
 			if r.Owner != "" && v.rec.Owner != r.Owner || !p.cloud.visible(v, now) {
 				continue
@@ -244,7 +244,7 @@ func (p *provider) RenewExpiry(ctx context.Context, r sdk.RenewExpiryRequest) (s
 	if err != nil {
 		return none, err
 	}
-	v, err := p.cloud.known(r.Handle.ID)
+	v, _, err := p.cloud.known(r.Handle.ID)
 	if err != nil {
 		return none, broken(OpRenewExpiry, err)
 	}
