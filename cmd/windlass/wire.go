@@ -23,7 +23,11 @@ import (
 
 // openStore opens the ledger of a state folder.
 func openStore(ctx context.Context, dir string, inspect bool) (ledger.Store, error) {
-	return sqlite.Open(ctx, dir, sqlite.Options{Inspect: inspect})
+	s, err := sqlite.Open(ctx, dir, sqlite.Options{Inspect: inspect})
+	if err != nil {
+		return nil, err // not a typed nil
+	}
+	return s, nil
 }
 
 // hasStore reports whether a state folder has a ledger. What can't be looked
