@@ -18,14 +18,15 @@ import (
 // step; keys are letters, digits and - only.
 //
 // The script catches TERM, since a container's first process ignores what it
-// doesn't catch, and ends with 143 then.
+// doesn't catch, and ends with 143 then. It ends its child by KILL, for one that
+// was only just forked still has the script's own trap and outlives a TERM.
 func (b Behaviour) Shell(mark func(key string) string) string {
 	var s strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
 	line(`hex() { od -An -v -tx1 | tr -d ' \n'; }`)
 	line(`sum() { sha256sum | cut -c1-64; }`)
 	line(`nap() { sleep "$1" & wait $!; }`)
-	line(`trap 'kill $! 2>/dev/null; exit 143' TERM`)
+	line(`trap 'kill -KILL $! 2>/dev/null; exit 143' TERM`)
 	for _, st := range b.Steps {
 		switch st.Do {
 		case ActPrint:
@@ -57,7 +58,7 @@ func (b Behaviour) Shell(mark func(key string) string) string {
 		case ActIgnoreTerm:
 			line(`trap '' TERM`)
 		case ActOnTerm:
-			line(`trap 'kill $! 2>/dev/null; printf %%b "%s"; sleep %s; exit %d' TERM`, octal(st.Data), seconds(st.For), st.N)
+			line(`trap 'kill -KILL $! 2>/dev/null; printf %%b "%s"; sleep %s; exit %d' TERM`, octal(st.Data), seconds(st.For), st.N)
 		case ActMark:
 			line(`%s`, mark(st.Name))
 		case ActGrandchild:
