@@ -66,14 +66,12 @@ func (s *supervisor) start() {
 		s.fail(why, err)
 		return
 	}
-	s.main = pid
 	s.hit(PointForked)
-	id, err := proc.Of(pid)
-	if err != nil {
+	if s.main, err = proc.Of(pid); err != nil {
 		// It has ended already; nobody has waited for it, so the PID is its own.
-		id = proc.Identity{BootID: s.self.BootID, PIDNS: s.self.PIDNS, PID: pid}
+		s.main = proc.Identity{BootID: s.self.BootID, PIDNS: s.self.PIDNS, PID: pid}
 	}
-	started := attempt.Started{V: attempt.Version, Process: id, At: s.end.Started}
+	started := attempt.Started{V: attempt.Version, Process: s.main, At: s.end.Started}
 	if err := attempt.Write(s.folder, attempt.StartedFile, started, attempt.Visible); err != nil {
 		s.note("record the start", err) // a full disk; the end has its room
 	}

@@ -75,10 +75,13 @@ type supervisor struct {
 	streams  []*stream
 	signals  chan os.Signal
 	end      attempt.End
-	main     int       // the job's own process, 0 before it started
-	asked    time.Time // of the cancel that was read last
+	main     proc.Identity // the job's own process, zero before it started
+	asked    time.Time     // of the cancel that was read last
 	killAt   time.Time
 	kill     *time.Timer
+	rest     *time.Timer // TERM to others than the job's own process
+	others   []proc.Identity
+	told     map[proc.Identity]bool // who got TERM
 	deadline *time.Timer
 }
 
@@ -93,7 +96,7 @@ func Run(hit func(point string)) int {
 		fmt.Fprintln(os.Stderr, "windlass: "+Verb+" is started by windlass alone")
 		return 125
 	}
-	s := &supervisor{hit: hit, signals: make(chan os.Signal, 16)}
+	s := &supervisor{hit: hit, signals: make(chan os.Signal, 16), told: map[proc.Identity]bool{}}
 	// CONT is the knock of a cancel: unlike the others it does no harm to a
 	// process that doesn't listen yet. USR1 and USR2 are cancels that could not
 	// be left in the folder, with the order's grace and with none.
@@ -151,14 +154,13 @@ func (s *supervisor) run(reply *os.File) int {
 	if !s.cancelled() {
 		s.start()
 	}
-	if s.main == 0 {
+	if s.main.IsZero() {
 		code := s.finish()
 		answer(attempt.Reply{Supervisor: s.self})
 		return code
 	}
 	answer(attempt.Reply{Supervisor: s.self})
 	s.watch()
-	s.hit(PointExited)
 	return s.finish()
 }
 
@@ -222,42 +224,65 @@ func (s *supervisor) cancelled() bool {
 // from another PID namespace.
 const lookEvery = 2 * time.Second
 
-// watch returns when the job's own process has ended.
+// watch returns when the job's own process has ended, and what it left needs no
+// more time.
 func (s *supervisor) watch() {
 	exited := make(chan ending, 1)
-	go reap(s.main, exited)
-	s.kill = stopped()
-	s.deadline = stopped()
+	go reap(s.main.PID, exited)
+	s.kill, s.rest, s.deadline = stopped(), stopped(), stopped()
 	if s.order.Deadline > 0 {
 		s.deadline.Reset(s.order.Deadline)
 	}
-	look := time.NewTicker(lookEvery)
+	look, left := time.NewTicker(lookEvery), stopped()
 	defer look.Stop()
+	pause := time.Millisecond
 	s.readCancel() // one that came between the start and now
 	for {
 		select {
 		case e := <-exited:
 			s.exited(e)
-			return
-		case sig := <-s.signals:
-			switch sig {
-			case syscall.SIGCONT:
-				s.readCancel()
-			case syscall.SIGUSR1:
-				s.terminate(attempt.CauseCancel, "", s.order.Grace)
-			case syscall.SIGUSR2:
-				s.terminate(attempt.CauseCancel, "", 0)
-			case syscall.SIGTERM, syscall.SIGINT:
-				s.terminate(attempt.CauseTerminated, "the supervisor got "+sig.String(), s.order.Grace)
+			s.hit(PointExited)
+			if s.end.Cause == "" || !time.Now().Before(s.killAt) {
+				return
 			}
+			// The grace is for all of it.
+			s.rest.Stop()
+			s.askRest()
+			left.Reset(0)
+		case <-left.C:
+			if list, err := s.left(); err == nil && len(list) == 0 {
+				return
+			}
+			pause = min(2*pause, 20*time.Millisecond)
+			left.Reset(pause)
+		case sig := <-s.signals:
+			s.heed(sig)
 		case <-look.C:
 			s.readCancel()
 		case <-s.deadline.C:
 			s.terminate(attempt.CauseDeadline, fmt.Sprintf("the deadline of %s passed", s.order.Deadline), s.order.Grace)
+		case <-s.rest.C:
+			s.askOthers()
 		case <-s.kill.C:
+			if !s.end.Ended.IsZero() {
+				return // what is left is killed next
+			}
 			s.killTree()
 			s.kill.Reset(100 * time.Millisecond) // until its own process is gone
 		}
+	}
+}
+
+func (s *supervisor) heed(sig os.Signal) {
+	switch sig {
+	case syscall.SIGCONT:
+		s.readCancel()
+	case syscall.SIGUSR1:
+		s.terminate(attempt.CauseCancel, "", s.order.Grace)
+	case syscall.SIGUSR2:
+		s.terminate(attempt.CauseCancel, "", 0)
+	case syscall.SIGTERM, syscall.SIGINT:
+		s.terminate(attempt.CauseTerminated, "the supervisor got "+sig.String(), s.order.Grace)
 	}
 }
 
@@ -287,6 +312,10 @@ func (s *supervisor) readCancel() {
 	s.terminate(attempt.CauseCancel, c.Why, grace)
 }
 
+// headStart is how long the job's own process is alone with TERM, so that it
+// can end its children in its own way.
+const headStart = 200 * time.Millisecond
+
 // terminate asks the whole tree to end, and kills what is left after the
 // grace. The first cause stands; a later call can only hurry.
 func (s *supervisor) terminate(cause attempt.Cause, why string, grace time.Duration) {
@@ -296,9 +325,10 @@ func (s *supervisor) terminate(cause attempt.Cause, why string, grace time.Durat
 		s.deadline.Stop()
 		if grace > 0 {
 			s.end.EndedBy = "SIGTERM"
-			s.askTree()
+			s.askMain()
+			s.rest.Reset(min(headStart, grace/4))
 		}
-	} else if !s.killAt.IsZero() && !at.Before(s.killAt) {
+	} else if !at.Before(s.killAt) {
 		return
 	}
 	s.killAt = at
@@ -316,7 +346,7 @@ func (s *supervisor) killTree() {
 // finish ends what outlived the job's own process, takes the rest of the
 // output, and records the end. It returns only when that is durable.
 func (s *supervisor) finish() int {
-	if s.main != 0 {
+	if !s.main.IsZero() {
 		s.killRest()
 	}
 	for _, st := range s.streams {

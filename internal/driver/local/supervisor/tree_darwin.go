@@ -19,14 +19,29 @@ func tie(*syscall.SysProcAttr) {}
 func widen(*os.File) {}
 
 func (s *supervisor) signal(sig syscall.Signal) error {
-	err := unix.Kill(-s.main, sig)
+	err := unix.Kill(-s.main.PID, sig)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
 		return nil // a group of the dead alone answers EPERM too
 	}
 	return err
 }
 
-func (s *supervisor) askTree() {
+// askMain sends TERM to the job's own process, and CONT, as a stopped one could
+// not heed it.
+func (s *supervisor) askMain() {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
+		if err := s.main.Signal(sig); err != nil && !errors.Is(err, proc.ErrGone) {
+			s.note("ask to end", err)
+		}
+	}
+}
+
+// askOthers is askRest.
+func (s *supervisor) askOthers() { s.askRest() }
+
+// askRest does so with the whole group, in which its own process has no special
+// place.
+func (s *supervisor) askRest() {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		if err := s.signal(sig); err != nil {
 			s.note("ask to end", err)
@@ -38,10 +53,10 @@ func (s *supervisor) strike() (int, error) { return 0, s.signal(syscall.SIGKILL)
 
 func (s *supervisor) left() ([]proc.Identity, error) {
 	reapAll()
-	if err := unix.Kill(-s.main, 0); err != nil {
+	if err := unix.Kill(-s.main.PID, 0); err != nil {
 		return nil, nil
 	}
-	return []proc.Identity{{BootID: s.self.BootID, PID: s.main}}, nil
+	return []proc.Identity{{BootID: s.self.BootID, PID: s.main.PID}}, nil
 }
 
 // maxRSS is in bytes.

@@ -48,11 +48,41 @@ func (s *supervisor) tree() ([]proc.Identity, error) {
 	return out, nil
 }
 
-// askTree sends TERM to every process of the job, and CONT, as a stopped one
-// could not heed it.
-func (s *supervisor) askTree() {
-	if _, err := proc.SignalAll(s.tree, syscall.SIGTERM, syscall.SIGCONT); err != nil {
-		s.note("ask to end", err)
+// askMain sends TERM to the job's own process, and CONT, as a stopped one could
+// not heed it. The others of this moment are remembered for askOthers.
+func (s *supervisor) askMain() {
+	var err error
+	if s.others, err = s.tree(); err != nil {
+		s.note("look for processes", err)
+	}
+	s.ask([]proc.Identity{s.main})
+}
+
+// askOthers does so with those that were there when the job was asked to end;
+// what its own process started since, it started to end in good order.
+func (s *supervisor) askOthers() { s.ask(s.others) }
+
+// askRest does so with all that is left.
+func (s *supervisor) askRest() {
+	list, err := s.tree()
+	if err != nil {
+		s.note("look for processes", err)
+	}
+	s.ask(list)
+}
+
+// ask asks each process once.
+func (s *supervisor) ask(list []proc.Identity) {
+	for _, id := range list {
+		if s.told[id] {
+			continue
+		}
+		s.told[id] = true
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
+			if err := id.Signal(sig); err != nil && !errors.Is(err, proc.ErrGone) {
+				s.note("ask to end", err)
+			}
+		}
 	}
 }
 
