@@ -182,7 +182,7 @@ func TestLinterReports(t *testing.T) {
 		write(name, b.src)
 	}
 
-	cmd := exec.CommandContext(t.Context(), linter, "run", "--show-stats=false", "--output.text.path=stdout",
+	cmd := exec.CommandContext(t.Context(), linter, "run", "--allow-parallel-runners", "--show-stats=false", "--output.text.path=stdout",
 		"--output.text.print-issued-lines=false", "--output.text.colors=false", "./...")
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
