@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -80,11 +81,20 @@ func (w *writer) fullError(op string, err error) error {
 		Err: fmt.Errorf("%s: the disk is full: %w", w.s.path, err)}
 }
 
+// fullStep is how far a transaction that found no space has gone to get some.
+type fullStep int
+
+const (
+	fullFirst      fullStep = iota
+	fullCheckpoint          // the log was emptied, so that it is used from its start again
+	fullBallast             // the ballast was given up
+)
+
 // full decides what becomes of calls whose transaction did not fit on the disk
-// and was rolled back. Those that make a row are refused; the others are
-// returned, to run again without them or, if there were none, with the ballast
-// given up.
-func (w *writer) full(calls []*call, cause error) []*call {
+// and was rolled back. Those that make a row are refused. The others are
+// returned to run again: without the refused ones, or with the space that
+// emptying the log, and then the ballast, gives them.
+func (w *writer) full(calls []*call, step *fullStep, cause error) []*call {
 	var rest []*call
 	for _, c := range calls {
 		if c.creates {
@@ -93,11 +103,36 @@ func (w *writer) full(calls []*call, cause error) []*call {
 			rest = append(rest, c)
 		}
 	}
-	if len(rest) < len(calls) || w.s.releaseBallast() {
+	if len(rest) < len(calls) {
 		return rest
+	}
+	switch *step {
+	case fullFirst:
+		*step = fullCheckpoint
+		if w.checkpoint() {
+			return rest
+		}
+		fallthrough
+	case fullCheckpoint:
+		*step = fullBallast
+		if w.s.releaseBallast() {
+			w.checkpoint()
+			return rest
+		}
 	}
 	for _, c := range rest {
 		c.finish(w.fullError(c.op, cause))
 	}
 	return nil
+}
+
+// checkpoint moves the log's pages into the database, so that the log, whose
+// space is taken, is written from its start again. It reports success.
+func (w *writer) checkpoint() bool {
+	busy := int64(1)
+	_, err := w.c.one(context.Background(), "PRAGMA wal_checkpoint(RESTART)", nil, func(r row) error {
+		busy = r.int(0)
+		return nil
+	})
+	return err == nil && busy == 0
 }

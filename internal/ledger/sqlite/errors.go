@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
@@ -75,8 +76,18 @@ func wrapAt(path, op string, err error) error {
 		out.Code = sdk.Unavailable
 		out.Remedy = "the disk reports errors; look at the system's log"
 	}
+	if out.Code == sdk.FailedPrecondition || out.Code == sdk.Unavailable {
+		// SQLite says so, too, when its -wal or -shm finds no room.
+		if free, ferr := freeBytes(filepath.Dir(path)); ferr == nil && free < tooLittle {
+			out.Code, out.ID, out.Retryable, out.Remedy = sdk.ResourceExhausted, idFull, true, fullRemedy
+		}
+	}
 	return out
 }
+
+// tooLittle is the space below which a failure to write is one of space: the
+// -shm alone takes 32 KiB.
+const tooLittle = 64 << 10
 
 const (
 	fullRemedy     = "free space on the state directory's disk, or name another by WINDLASS_STATE"

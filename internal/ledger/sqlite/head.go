@@ -11,10 +11,13 @@ import (
 // headFile keeps the head file close behind the ledger. It is written by a
 // goroutine of its own that lives for one write, because it syncs.
 type headFile struct {
-	s     *Store
-	mu    sync.Mutex
-	want  ledger.Head
-	wrote int64
+	s *Store
+	// writing is held while the file is written; mu never, since commits wait
+	// for it.
+	writing sync.Mutex
+	mu      sync.Mutex
+	want    ledger.Head
+	wrote   int64
 	// timer is set while a write is due.
 	timer  *time.Timer
 	closed bool
@@ -37,32 +40,36 @@ func (h *headFile) advance(head ledger.Head) {
 		h.mu.Lock()
 		h.timer = nil
 		h.mu.Unlock()
-		if err := h.write(); err != nil {
-			h.s.opts.Logger.Warn("ledger: the head file was not written", "path", h.path(), "error", err)
-		}
+		h.write()
 	})
 }
 
 // write brings the file up to what is wanted. A file that another process
-// brought further stays as it is.
-func (h *headFile) write() error {
+// brought further stays as it is. A failure is logged and no more: a ledger
+// that is ahead of its head file is sound.
+func (h *headFile) write() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.want.LedgerID == "" || h.want.Count <= h.wrote {
-		return nil
+	want, wrote := h.want, h.wrote
+	h.mu.Unlock()
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	if want.LedgerID == "" || want.Count <= wrote {
+		return
 	}
-	if now, err := ledger.ReadHead(h.path()); err == nil && now != nil && now.LedgerID == h.want.LedgerID && now.Count >= h.want.Count {
-		h.wrote = h.want.Count
-		return nil
+	now, err := ledger.ReadHead(h.path())
+	if err != nil || now == nil || now.LedgerID != want.LedgerID || now.Count < want.Count {
+		err = ledger.WriteHead(h.path(), want)
 	}
-	if err := ledger.WriteHead(h.path(), h.want); err != nil {
-		return err
+	if err != nil {
+		h.s.opts.Logger.Warn("ledger: the head file was not written", "path", h.path(), "error", err)
+		return
 	}
-	h.wrote = h.want.Count
-	return nil
+	h.mu.Lock()
+	h.wrote = max(h.wrote, want.Count)
+	h.mu.Unlock()
 }
 
-func (h *headFile) close() error {
+func (h *headFile) close() {
 	h.mu.Lock()
 	h.closed = true
 	if h.timer != nil && h.timer.Stop() {
@@ -71,5 +78,5 @@ func (h *headFile) close() error {
 	}
 	h.mu.Unlock()
 	h.busy.Wait()
-	return h.write()
+	h.write()
 }

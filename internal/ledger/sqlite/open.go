@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"modernc.org/sqlite"
@@ -45,8 +46,10 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, s.wrap(opOpen, err)
 	}
 	head, err := s.check(ctx, w.c)
-	if err == nil && known != nil && !o.Inspect {
-		err = behind(s.path, *known, head)
+	if err == nil && known != nil {
+		if s.behind = behind(s.path, *known, head); !o.Inspect {
+			err = s.behind
+		}
 	}
 	if err != nil {
 		return nil, s.wrap(opOpen, errors.Join(err, w.c.close()))
@@ -65,7 +68,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return notWritable(s.dir, err)
 	}
-	if name, err := networkFS(s.dir); err != nil {
+	if name, err := s.opts.network(s.dir); err != nil {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, Err: fmt.Errorf("%s: %w", s.dir, err)}
 	} else if name != "" {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, ID: idNetwork, Remedy: "name a directory on a local disk by WINDLASS_STATE",
@@ -80,6 +83,11 @@ func (s *Store) prepare(ctx context.Context) error {
 	case st.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows":
 		if err := os.Chmod(s.path, 0o600); err != nil {
 			return notWritable(s.path, err)
+		}
+	}
+	for _, path := range []string{s.dir, s.path} {
+		if err := writable(path); err != nil {
+			return notWritable(s.dir, err)
 		}
 	}
 	return nil
@@ -100,19 +108,16 @@ func (s *Store) check(ctx context.Context, c *conn) (head ledger.Head, err error
 }
 
 func (s *Store) checkOnce(ctx context.Context, c *conn) (head ledger.Head, err error) {
-	version, err := c.number(ctx, "PRAGMA user_version")
+	version, err := s.checkSchema(ctx, c)
 	if err != nil {
 		return head, err
 	}
-	switch {
-	case version > schemaVersion:
-		return head, newerSchema(s.path, version)
-	case version < schemaVersion:
+	if version < s.opts.schema.version {
 		if err := s.migrate(ctx); err != nil {
 			return head, err
 		}
 	}
-	// A copy that was put back may have left write-ahead logging.
+	// A copy that was put back may have write-ahead logging off.
 	mode := ""
 	if _, err := c.one(ctx, "PRAGMA journal_mode=WAL", nil, func(r row) error { mode = r.text(0); return nil }); err != nil {
 		return head, err
@@ -128,9 +133,13 @@ func (s *Store) checkOnce(ctx context.Context, c *conn) (head ledger.Head, err e
 }
 
 func notWritable(path string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return &sdk.Error{Code: sdk.ResourceExhausted, Op: opOpen, ID: idFull, Retryable: true, Remedy: fullRemedy, Err: fmt.Errorf("state directory: %s: %w", path, err)}
+	}
 	return &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, ID: idReadOnly, Remedy: readOnlyRemedy, Err: fmt.Errorf("state directory: %s: %w", path, err)}
 }
 
+// behind returns an error when a ledger's end is not at or past a known head.
 func behind(path string, known, found ledger.Head) error {
 	e := &sdk.Error{Code: sdk.DataLoss, Op: opOpen, ID: idBehind,
 		Remedy: "run `windlass ledger verify`; if an older copy was put there on purpose, move " + ledger.HeadFile + " away"}

@@ -22,21 +22,51 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// schemaVersion is PRAGMA user_version of the newest migration. Migrations set
-// it themselves, so that an open of a current ledger costs one read.
-const schemaVersion = 1
-
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schemaReleases says from which release on a schema is read.
-func newerSchema(path string, version int64) error {
-	if version < schemaVersion {
-		return &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, ID: idNewer, Remedy: "open it again",
-			Err: fmt.Errorf("%s has schema %d, this program writes %d", path, version, schemaVersion)}
+// applicationID marks the file as a ledger (PRAGMA application_id).
+const applicationID = 0x57646c73
+
+// schema is a set of migrations. They set PRAGMA user_version themselves, so
+// that an open of a current ledger costs one read and none of goose's work.
+type schema struct {
+	files fs.FS
+	// version is the newest migration's, needs the first release with it.
+	version int64
+	needs   string
+}
+
+func currentSchema() schema {
+	// The folder is embedded, so this can't fail.
+	sub, _ := fs.Sub(migrations, "migrations")
+	return schema{files: sub, version: 1, needs: "0.1.0"}
+}
+
+// checkSchema refuses what is no ledger, and a schema that a newer program
+// wrote. It returns the version that was found.
+func (s *Store) checkSchema(ctx context.Context, c *conn) (int64, error) {
+	app, err := c.number(ctx, "PRAGMA application_id")
+	if err != nil {
+		return 0, err
 	}
-	return &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, ID: idNewer, Remedy: "use a newer windlass, or another directory by WINDLASS_STATE",
-		Err: fmt.Errorf("%s has schema %d and needs a windlass that knows it; this one knows up to %d", path, version, schemaVersion)}
+	version, err := c.number(ctx, "PRAGMA user_version")
+	if err != nil {
+		return 0, err
+	}
+	if app != applicationID || version < 1 {
+		return 0, damaged("%s is an SQLite database, but not a ledger", s.path)
+	}
+	if version <= s.opts.schema.version {
+		return version, nil
+	}
+	needs := ""
+	if _, err := c.one(ctx, "SELECT needs FROM meta", nil, func(r row) error { needs = r.text(0); return nil }); err != nil || needs == "" {
+		needs = "(its release is not recorded)"
+	}
+	return version, &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, ID: idNewer,
+		Remedy: "use windlass " + needs + " or newer, or another directory by WINDLASS_STATE",
+		Err:    fmt.Errorf("%s has schema %d, this windlass knows up to %d", s.path, version, s.opts.schema.version)}
 }
 
 // create makes a ledger in a file of its own and links it into place when it
@@ -75,7 +105,7 @@ func (s *Store) fill(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := runMigrations(ctx, db); err != nil {
+	if err := s.runMigrations(ctx, db); err != nil {
 		return err
 	}
 	var id sdk.ID
@@ -84,8 +114,8 @@ func (s *Store) fill(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := db.ExecContext(ctx, "INSERT INTO meta (one,ledger_id,created_at,head_count,head_hash,checkpoint) VALUES (1,?,?,0,?,0)",
-		id.String(), s.opts.Clock.Now().UnixNano(), genesis); err != nil {
+	if _, err := db.ExecContext(ctx, "INSERT INTO meta (one,ledger_id,created_at,needs,head_count,head_hash,checkpoint) VALUES (1,?,?,?,0,?,0)",
+		id.String(), s.opts.Clock.Now().UnixNano(), s.opts.schema.needs, genesis); err != nil {
 		return err
 	}
 	var mode string
@@ -102,12 +132,8 @@ func openDB(path string, pragmas ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-func runMigrations(ctx context.Context, db *sql.DB) error {
-	sub, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, sub, goose.WithDisableGlobalRegistry(true))
+func (s *Store) runMigrations(ctx context.Context, db *sql.DB) error {
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, s.opts.schema.files, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
@@ -115,6 +141,12 @@ func runMigrations(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
+}
+
+// setNeeds records which release reads the schema.
+func (s *Store) setNeeds(ctx context.Context, db *sql.DB) error {
+	_, err := db.ExecContext(ctx, "UPDATE meta SET needs=?", s.opts.schema.needs)
+	return err
 }
 
 // migrate brings an old schema up to date, one process at a time, after a copy.
@@ -133,13 +165,16 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var version int64
-	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil || version >= schemaVersion {
+	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil || version >= s.opts.schema.version {
 		return err // another process was first
 	}
 	if err := s.backup(ctx, db, version); err != nil {
 		return fmt.Errorf("copy before the migration: %w", err)
 	}
-	return runMigrations(ctx, db)
+	if err := s.runMigrations(ctx, db); err != nil {
+		return err
+	}
+	return s.setNeeds(ctx, db)
 }
 
 // backup writes a copy of the database beside it.

@@ -12,6 +12,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -39,10 +40,14 @@ type Options struct {
 	// is 1 s. Close always writes it.
 	HeadInterval time.Duration
 	// Inspect opens a ledger that is behind its head file, which is DataLoss
-	// otherwise, so that it can be verified and exported.
+	// otherwise, so that it can be verified and exported; writing is refused.
 	Inspect bool
 	// BallastBytes is the size of the ballast; 0 is 1 MiB.
 	BallastBytes int64
+
+	// Tests set what follows.
+	schema  schema
+	network func(dir string) (string, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -64,6 +69,12 @@ func (o Options) withDefaults() Options {
 	if o.BallastBytes == 0 {
 		o.BallastBytes = 1 << 20
 	}
+	if o.schema.files == nil {
+		o.schema = currentSchema()
+	}
+	if o.network == nil {
+		o.network = networkFS
+	}
 	return o
 }
 
@@ -75,6 +86,8 @@ type Store struct {
 	w         *writer
 	readers   *pool
 	changes   *changes
+	// behind is why nothing may be written, if so.
+	behind    error
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -95,11 +108,9 @@ func (s *Store) Changed() <-chan struct{} {
 // finished first; later ones are FailedPrecondition.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
-		err := s.w.close()
-		if rerr := s.readers.close(); err == nil {
-			err = rerr
-		}
-		s.closeErr = s.wrap("close ledger", err)
+		s.w.stop()
+		// The writing connection goes last: it can tidy the log away.
+		s.closeErr = s.wrap("close ledger", errors.Join(s.readers.close(), s.w.c.close()))
 	})
 	return s.closeErr
 }

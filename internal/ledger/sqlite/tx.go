@@ -61,12 +61,12 @@ func (w *writer) newTx() (*tx, error) {
 		return nil, err
 	}
 	if !w.known {
-		version, err := w.c.number(ctx, "PRAGMA user_version")
+		version, err := w.s.checkSchema(ctx, w.c)
 		if err != nil {
 			return nil, err
 		}
-		if version != schemaVersion {
-			return nil, newerSchema(w.s.path, version)
+		if version != w.s.opts.schema.version {
+			return nil, damaged("%s went back to schema %d", w.s.path, version)
 		}
 		if w.head, err = readHead(ctx, w.c); err != nil {
 			return nil, err

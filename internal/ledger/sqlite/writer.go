@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -44,8 +43,10 @@ type writer struct {
 	// ballastTried is when the ballast was last made in vain, ballastErr why.
 	ballastTried time.Time
 	ballastErr   error
-	// commits counts transactions that changed something, for tests.
+	// commits counts transactions that changed something, and polling says that
+	// other processes' commits are looked for; both for tests.
 	commits atomic.Int64
+	polling atomic.Bool
 }
 
 // call is one caller's piece of a transaction.
@@ -73,6 +74,9 @@ const (
 func (w *writer) do(ctx context.Context, op string, creates bool, apply func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
+	}
+	if w.s.behind != nil {
+		return w.s.behind
 	}
 	c := &call{ctx: ctx, op: op, creates: creates, at: time.Now(), apply: apply, done: make(chan struct{})}
 	select {
@@ -126,7 +130,6 @@ func (w *writer) run() {
 	ticker := time.NewTicker(w.s.opts.PollInterval)
 	ticker.Stop()
 	defer ticker.Stop()
-	polling := false
 	for {
 		select {
 		case c := <-w.queue:
@@ -138,8 +141,8 @@ func (w *writer) run() {
 			w.drain()
 			return
 		}
-		if want := w.s.changes.wanted(); want != polling {
-			if polling = want; want {
+		if want := w.s.changes.wanted(); want != w.polling.Load() {
+			if w.polling.Store(want); want {
 				ticker.Reset(w.s.opts.PollInterval)
 			} else {
 				ticker.Stop()
@@ -159,10 +162,11 @@ func (w *writer) drain() {
 	}
 }
 
-func (w *writer) close() error {
+// stop finishes the calls that wait, and then the head file.
+func (w *writer) stop() {
 	close(w.closing)
 	<-w.stopped
-	return errors.Join(w.heads.close(), w.c.close())
+	w.heads.close()
 }
 
 // poll looks for other processes' commits.
@@ -251,6 +255,7 @@ func (w *writer) rollback() {
 // fails after it changed something takes the transaction with it: it is told
 // so, and the others run again in a new one.
 func (w *writer) attempt(calls []*call) {
+	step := fullFirst
 	for len(calls) > 0 {
 		t, err := w.newTx()
 		if err != nil {
@@ -289,13 +294,13 @@ func (w *writer) attempt(calls []*call) {
 				return
 			}
 			w.rollback()
-			calls = w.full(calls, err)
+			calls = w.full(calls, &step, err)
 		} else {
 			w.rollback()
 			c := calls[spoiled]
 			switch {
 			case isFull(c.err):
-				calls = w.full(calls, c.err)
+				calls = w.full(calls, &step, c.err)
 			case primary(c.err) != 0 && !isConstraint(c.err):
 				// The database itself fails, so it will for the others.
 				w.finishAll(calls, c.err)

@@ -4,6 +4,9 @@ CREATE TABLE meta (
   one         INTEGER PRIMARY KEY CHECK (one = 1),
   ledger_id   TEXT    NOT NULL,
   created_at  INTEGER NOT NULL,
+  -- The oldest release that reads this schema, so that an older program can say
+  -- what is needed.
+  needs       TEXT    NOT NULL,
   -- The end of the chain.
   head_count  INTEGER NOT NULL,
   head_hash   BLOB    NOT NULL,
@@ -107,4 +110,5 @@ CREATE TABLE holders (
   expires   INTEGER
 ) STRICT;
 
+PRAGMA application_id = 0x57646c73;
 PRAGMA user_version = 1;
