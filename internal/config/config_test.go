@@ -13,8 +13,14 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// write puts a file below dir and returns its path.
+// write puts a file, and the folders above it, and returns its path.
 func write(t *testing.T, path, text string) string {
+	t.Helper()
+	writeFile(t, path, text)
+	return path
+}
+
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
@@ -22,7 +28,6 @@ func write(t *testing.T, path, text string) string {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
 func env(pairs ...string) Env {
@@ -178,6 +183,17 @@ func TestUntrustedFileAbove(t *testing.T) {
 	_, err := Load(t.Context(), LoadRequest{Env: env(), Dir: work})
 	if ps := ProblemsOf(err); len(ps) != 1 || ps[0].ID != ErrUntrusted || !strings.Contains(err.Error(), "belongs to user 12345") {
 		t.Errorf("got %v", err)
+	}
+	// Nor is a link of theirs to a file of ours.
+	own := write(t, filepath.Join(dir, "own.yaml"), "owner: own\n")
+	if err := errors.Join(os.Rename(path, path+".bak"), os.Symlink(own, path), os.Lchown(path, 12345, 12345)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(t.Context(), LoadRequest{Env: env(), Dir: work}); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
+		t.Errorf("a link: %v", err)
+	}
+	if err := errors.Join(os.Remove(path), os.Rename(path+".bak", path)); err != nil {
+		t.Fatal(err)
 	}
 	// Named, it is trusted; and so it is in a folder of the same owner.
 	if c := load(t, LoadRequest{Env: env(), Dir: work, ExplicitFile: path}); c.Owner != "evil" {

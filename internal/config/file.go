@@ -59,32 +59,31 @@ func findFiles(ctx context.Context, r LoadRequest) ([]*file, []Problem) {
 		if !filepath.IsAbs(explicit) {
 			explicit = filepath.Join(r.Dir, explicit)
 		}
-		f, p := readFile(explicit, true)
-		if p != nil {
-			if errors.Is(p.err, fs.ErrNotExist) {
-				p.Problem.Origin = from
-				p.Problem.Message = explicit + " doesn't exist"
-				p.Problem.Remedy = "mend the path; `windlass init` writes a file to start from"
-			}
-			return nil, []Problem{p.Problem}
+		f, p := readFile(explicit, true, "")
+		switch {
+		case p == nil:
+			return []*file{f}, nil
+		case errors.Is(p.err, fs.ErrNotExist):
+			return nil, []Problem{{ID: ErrUnreadable, Origin: from, Message: explicit + " doesn't exist",
+				Remedy: "mend the path; `windlass init` writes a file to start from"}}
 		}
-		return []*file{f}, nil
+		return nil, []Problem{p.Problem}
 	}
 	var files []*file
 	var ps []Problem
-	for _, find := range []func() (string, *Problem){
-		func() (string, *Problem) { return projectFile(ctx, r.Dir) },
-		func() (string, *Problem) { return userFile(r.Env), nil },
-	} {
-		path, p := find()
-		if p != nil {
-			ps = append(ps, *p)
-			continue
-		}
+	project, p := projectFile(ctx, r.Dir)
+	if p != nil {
+		ps = append(ps, *p)
+	}
+	for i, path := range []string{project, userFile(r.Env)} {
 		if path == "" || len(files) > 0 && samePath(files[0].path, path) {
 			continue
 		}
-		f, rp := readFile(path, false)
+		above := r.Dir
+		if i > 0 {
+			above = ""
+		}
+		f, rp := readFile(path, false, above)
 		switch {
 		case rp == nil:
 			files = append(files, f)
@@ -96,21 +95,16 @@ func findFiles(ctx context.Context, r LoadRequest) ([]*file, []Problem) {
 	return files, ps
 }
 
-// projectFile looks for a file from dir upwards. A file above dir that belongs
-// to a stranger is refused.
+// projectFile looks for a file from dir upwards.
 func projectFile(ctx context.Context, dir string) (string, *Problem) {
 	if dir == "" {
 		return "", nil
 	}
 	for at := filepath.Clean(dir); ctx.Err() == nil; {
 		path := filepath.Join(at, FileName)
-		info, err := os.Stat(path)
+		_, err := os.Stat(path)
 		switch {
 		case err == nil:
-			if who := stranger(info, dir); who != "" {
-				return "", &Problem{ID: ErrUntrusted, Origin: Origin{Kind: FromFile, Name: path}, Message: "belongs to " + who,
-					Remedy: "if you trust it, name it with --config; else run from another folder"}
-			}
 			return path, nil
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
 			return "", &Problem{ID: ErrUnreadable, Origin: Origin{Kind: FromFile, Name: path}, Message: reason(err)}
@@ -168,8 +162,10 @@ type readProblem struct {
 	err error
 }
 
-// readFile reads and parses a file. Only one that was named may be a pipe.
-func readFile(path string, named bool) (*file, *readProblem) {
+// readFile reads and parses a file. Only one that was named may be a pipe. One
+// that was found from the folder dir upwards is refused when it, or the link
+// that leads to it, belongs to a stranger.
+func readFile(path string, named bool, dir string) (*file, *readProblem) {
 	here := Origin{Kind: FromFile, Name: path}
 	fail := func(id, msg, remedy string, err error) (*file, *readProblem) {
 		return nil, &readProblem{Problem{ID: id, Origin: here, Message: msg, Remedy: remedy}, err}
@@ -184,6 +180,12 @@ func readFile(path string, named bool) (*file, *readProblem) {
 	h, err := os.Open(path)
 	if err != nil {
 		return fail(ErrUnreadable, reason(err), "mend its permissions or name another file with --config", err)
+	}
+	if dir != "" {
+		if who := strangers(h, path, dir); who != "" {
+			_ = h.Close() // nothing was written
+			return fail(ErrUntrusted, "belongs to "+who, "if you trust it, name it with --config; else run from another folder", nil)
+		}
 	}
 	data, err := io.ReadAll(io.LimitReader(h, maxFile+1))
 	if cerr := h.Close(); err == nil {
@@ -205,6 +207,21 @@ func readFile(path string, named bool) (*file, *readProblem) {
 		return fail(ErrSyntax, err.Error(), "", err)
 	}
 	return &file{path: path, root: root}, nil
+}
+
+// strangers looks at the file that is open, so that none can be put in its
+// place, and at the link that led there.
+func strangers(h *os.File, path, dir string) string {
+	for _, look := range []func() (fs.FileInfo, error){h.Stat, func() (fs.FileInfo, error) { return os.Lstat(path) }} {
+		info, err := look()
+		if err != nil {
+			return "nobody that can be told"
+		}
+		if who := stranger(info, dir); who != "" {
+			return who
+		}
+	}
+	return ""
 }
 
 // reason returns the cause of a file error without its path.

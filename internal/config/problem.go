@@ -146,11 +146,12 @@ const (
 
 // Origin is where a value comes from.
 type Origin struct {
-	Kind OriginKind
+	Kind OriginKind `json:"kind"`
 	// Name is the flag, the variable or the file's path.
-	Name string
+	Name string `json:"name,omitzero"`
 	// Line and Column count from 1; 0 is the file as a whole.
-	Line, Column int
+	Line   int `json:"line,omitzero"`
+	Column int `json:"column,omitzero"`
 }
 
 // String returns the origin for people: "--on", "WINDLASS_OWNER",
