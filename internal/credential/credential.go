@@ -42,7 +42,7 @@ func Explanations() []config.Explanation {
 }
 
 // CredentialResolver finds the credentials of a provider.
-type CredentialResolver interface { //nolint:revive // the field's own name for it, which stays although it stutters
+type CredentialResolver interface {
 	// ResolveCredentials returns Unauthenticated, naming the variables that
 	// would help, when there are none, and FailedPrecondition when the mode
 	// forbids what the provider asks.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/driver/all"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -117,5 +118,29 @@ func TestTable(t *testing.T) {
 	got := table([]string{"a", "b"}, [][]string{{"x|y", "two\nlines"}})
 	if want := "| a | b |\n| --- | --- |\n| x\\|y | two lines |\n"; got != want {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestExampleLoads reads the example of docs/configuration.md as a user would.
+func TestExampleLoads(t *testing.T) {
+	text, err := configuration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "```yaml\n")
+	example, _, ok2 := strings.Cut(rest, "```")
+	if !ok || !ok2 {
+		t.Fatal("no example in the document")
+	}
+	file := filepath.Join(t.TempDir(), config.FileName)
+	if err := os.WriteFile(file, []byte(example), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(t.Context(), config.LoadRequest{Env: config.EnvOf(nil), ExplicitFile: file})
+	if err == nil {
+		err = c.Validate(all.Drivers())
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
