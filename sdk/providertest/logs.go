@@ -266,7 +266,9 @@ func checkLogBreak(s *suite, t T) {
 	s.up(t, j.handle)
 	logger := need(s.p, sdk.Logger())
 	s.frees(t, func() {
-		for _, err := range logger.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: j.handle, Follow: s.g.Logs.Live}) {
+		ctx, cancel := context.WithTimeout(t.Context(), s.h.Eventually)
+		defer cancel()
+		for _, err := range logger.JobLogs(ctx, sdk.JobLogsRequest{Handle: j.handle, Follow: s.g.Logs.Live}) {
 			if err != nil {
 				t.Fatalf("logs: %v", err)
 			}
