@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -137,13 +138,17 @@ func normalize(c *Change) error {
 		errs = append(errs, normalizeJSON("spec", (*[]byte)(&q.Spec)), normalizeJSON("settings", (*[]byte)(&q.Settings)))
 		for _, s := range []*string{&q.Actor, &q.Action, &q.Target, &q.Provider, &q.RequestID, &q.SpecHash, &q.Name,
 			&q.Identity.Kind, &q.Identity.Account, &q.Identity.Region, &q.Identity.Endpoint} {
-			*s = validText(*s)
+			*s = ValidText(*s)
 		}
 		c.Requested = &q
 	}
 	if p := c.Checkpoint; p != nil {
 		q := *p
 		errs = append(errs, normalizeTime("before", &q.Before))
+		q.Gaps = slices.Clone(q.Gaps)
+		for i := range q.Gaps {
+			q.Gaps[i].Hash = ValidText(q.Gaps[i].Hash)
+		}
 		c.Checkpoint = &q
 	}
 	if r := c.Launched; r != nil {
@@ -154,12 +159,16 @@ func normalize(c *Change) error {
 	errs = append(errs, normalizeJSON("handle", (*[]byte)(&c.Handle)))
 	for _, s := range []**string{&c.Message, &c.CleanupErr} {
 		if *s != nil {
-			t := validText(**s)
+			t := ValidText(**s)
 			*s = &t
 		}
 	}
-	for _, s := range []*string{&c.Signal, &c.CancelBy, &c.CancelWhy} {
-		*s = validText(*s)
+	for _, s := range []*string{&c.Signal, &c.CancelBy, &c.CancelWhy, (*string)(&c.Phase), (*string)(&c.State), (*string)(&c.Verdict)} {
+		*s = ValidText(*s)
+	}
+	if c.Reason != nil {
+		r := sdk.Reason(ValidText(string(*c.Reason)))
+		c.Reason = &r
 	}
 	c.Raw, c.Detail = validMap(c.Raw), validMap(c.Detail)
 	return errors.Join(errs...)
@@ -191,7 +200,8 @@ func normalizeJSON(name string, b *[]byte) error {
 	return nil
 }
 
-func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// ValidText returns s with U+FFFD for what is not UTF-8.
+func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func validMap(m map[string]string) map[string]string {
 	ok := true
@@ -203,7 +213,7 @@ func validMap(m map[string]string) map[string]string {
 	}
 	out := make(map[string]string, len(m))
 	for k, v := range m {
-		out[validText(k)] = validText(v)
+		out[ValidText(k)] = ValidText(v)
 	}
 	return out
 }

@@ -228,7 +228,7 @@ type Requested struct {
 // Launched is what an attempt starts with.
 type Launched struct {
 	ID     sdk.ID          `json:"id"`
-	Launch json.RawMessage `json:"launch"`
+	Launch json.RawMessage `json:"launch,omitzero"`
 }
 
 // Checkpoint is what pruning left out: the newest one holds for the whole chain

@@ -190,7 +190,7 @@ func (s *Store) Write(ctx context.Context, w ledger.Write) error {
 		if c.Requested != nil && i > 0 {
 			return sdk.Errorf(sdk.InvalidArgument, op, "run %s: a row is made by the first event", w.Run)
 		}
-		events[i] = preparedEvent{ev.Attempt, ev.Kind, ev.Actor, c, b}
+		events[i] = preparedEvent{ev.Attempt, ledger.Kind(ledger.ValidText(string(ev.Kind))), ledger.ValidText(ev.Actor), c, b}
 	}
 	creates := events[0].change.Requested != nil
 	if w.Claim && (w.Holder.IsZero() || !creates) {
