@@ -198,7 +198,7 @@ type lossBody struct {
 }
 
 // maxWhy bounds the sentence of a gap.
-const maxWhy = 4 << 10
+const maxWhy = 1 << 10
 
 func gapFrame(g *sdk.LogGap, bytes int64) (frame, error) {
 	why := strings.ToValidUTF8(g.Why[:min(len(g.Why), maxWhy)], "\uFFFD")

@@ -88,7 +88,7 @@ func (w *Writer) open(op string) error {
 	if err != nil {
 		return diskError(op, err)
 	}
-	if err := w.claim(op, d.claims); err != nil {
+	if err := w.claim(op, d); err != nil {
 		return err
 	}
 	if base == nil {
@@ -105,7 +105,8 @@ func (w *Writer) open(op string) error {
 	w.durable.Term, w.durable.Seq = w.term, base.Seq+1
 	w.truncated = base.Truncated
 	w.at, w.cursorAt = base.At.clone(), base.At.clone()
-	if err := w.writeMark(&w.durable); err != nil {
+	// On a full disk the older term's checkpoint stays the one that counts.
+	if err := w.writeMark(&w.durable); err != nil && !isFull(err) {
 		return diskError(op, err)
 	}
 	if w.durable.final() {
@@ -124,14 +125,12 @@ func (w *Writer) open(op string) error {
 }
 
 // claim takes a term that is higher than all others, or fails.
-func (w *Writer) claim(op string, claims []term) error {
-	if n := len(claims); n > 0 {
-		switch top := claims[n-1]; {
-		case top.Epoch > w.term.Epoch:
-			return w.fencedBy(top.Epoch)
-		case top.Epoch == w.term.Epoch:
-			w.term.Gen = top.Gen + 1
-		}
+func (w *Writer) claim(op string, d folder) error {
+	switch {
+	case d.top.Epoch > w.term.Epoch:
+		return w.fencedBy(d.top.Epoch)
+	case d.top.Epoch == w.term.Epoch:
+		w.term.Gen = d.top.Gen + 1
 	}
 	for {
 		f, err := w.s.fs.OpenFile(filepath.Join(w.dir, w.term.name()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -195,15 +194,14 @@ type takeover struct {
 	from  int
 	cut   link
 	short int64
-	// capped says that it is the cap that took them.
-	capped bool
 	// end is where the captured bytes end, endAt their place, and tail the
 	// number of bytes from the checkpoint to there.
 	end   link
 	endAt state
 	tail  int64
-	// hole: a part of the tail is missing.
-	hole bool
+	// hole: a part of the tail is missing. gap: it starts with a gap that the
+	// backend told of.
+	hole, gap bool
 }
 
 // survey reads what lies around and behind the place of a checkpoint.
@@ -217,6 +215,11 @@ func (s *Store) survey(dir string, d folder, at *state) (*takeover, error) {
 		t.sizes = append(t.sizes, info.Size())
 	}
 	t.endAt = at.clone()
+	// A segment that starts right here holds nothing that counts, and may not
+	// even be durable.
+	for t.from > 0 && d.chain[t.from].Start.equals(at) {
+		t.from--
+	}
 	if t.from < 0 {
 		t.short = (&state{}).missing(at, allStreams)
 		return t, nil
@@ -229,8 +232,7 @@ func (s *Store) survey(dir string, d folder, at *state) (*takeover, error) {
 			if !reached {
 				break
 			}
-			t.hole = t.hole || h.ID.Number == d.chain[i-1].ID.Number+1
-			t.capped = t.capped || h.ID.Number != d.chain[i-1].ID.Number+1
+			t.hole = true
 			place.set(&h.Start)
 		}
 		if err := t.walk(s, dir, i, &place, &reached); err != nil {
@@ -240,7 +242,6 @@ func (s *Store) survey(dir string, d folder, at *state) (*takeover, error) {
 	}
 	if !reached {
 		t.short = place.missing(at, allStreams)
-		t.capped = t.from+1 < len(d.chain) && d.chain[t.from+1].ID.Number != d.chain[t.from].ID.Number+1
 		return t, nil
 	}
 	t.endAt = place
@@ -265,6 +266,9 @@ func (t *takeover) walk(s *Store, dir string, i int, place *state, reached *bool
 		if err != nil {
 			return errors.Join(err, c.close())
 		}
+		if status == frameOK && *reached && f.kind == kindGap && place.equals(&t.at) {
+			t.gap = true
+		}
 		if status != frameOK || place.advance(&f) != nil {
 			break
 		}
@@ -275,11 +279,12 @@ func (t *takeover) walk(s *Store, dir string, i int, place *state, reached *bool
 
 // covers decides what a gap means that is the first item after a takeover:
 // whether to keep the tail, for the backend doesn't have it any more, and how
-// many bytes are missing behind it. A gap that is smaller than the tail is
-// taken as it is, and the tail goes.
+// many bytes are missing behind it. Where the tail starts with a gap it is the
+// same one again. A gap that is smaller than the tail is taken as it is, and
+// the tail goes.
 func (t *takeover) covers(bytes int64) (keep bool, missing int64) {
 	switch {
-	case t.tail == 0 || t.hole:
+	case t.tail == 0 || t.hole || t.gap:
 		return false, bytes
 	case bytes < 0:
 		return true, bytes
@@ -309,14 +314,17 @@ func (w *Writer) resolve(keep bool) {
 				w.dirty = append(w.dirty, h.ID)
 			}
 		}
-		if t.hole {
-			w.at.Lost = max(w.at.Lost, 1)
-		}
 	}
-	if t.capped && (keep || t.short > 0) {
-		w.truncated = true
-	} else if t.short > 0 {
-		w.at.Lost += t.short
+	// What the cap dropped may lie behind the place where the log goes on now,
+	// and what is missing may not be what the cap dropped.
+	capped := w.truncated || len(t.d.chain) > 0 && t.d.chain[len(t.d.chain)-1].Truncated
+	w.truncated = used > 0 && t.d.chain[used-1].Truncated
+	if broken(t.d.chain[:used]) || t.short > 0 || (keep && t.hole) {
+		if capped {
+			w.truncated = true
+		} else {
+			w.at.Lost = max(w.at.Lost+t.short, 1)
+		}
 	}
 	w.out.set(&w.at)
 	for i, h := range t.d.chain {
@@ -327,4 +335,14 @@ func (w *Writer) resolve(keep bool) {
 		}
 	}
 	w.garbage = append(w.garbage, t.d.stray...)
+}
+
+// broken reports whether a segment is missing between these.
+func broken(chain []*header) bool {
+	for i, h := range chain {
+		if h.ID.Number != chain[0].ID.Number+uint64(i) {
+			return true
+		}
+	}
+	return false
 }

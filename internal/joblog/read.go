@@ -90,7 +90,13 @@ type reader struct {
 	// follows it, nil for the end of the log.
 	sealed bool
 	next   *header
-	final  *checkpoint
+	// nextLimit is the limit of next.
+	nextLimit int64
+	// held: next is there, but what lies before it is not.
+	held bool
+	// mark is the newest checkpoint, capped whether the cap dropped anything.
+	mark   *checkpoint
+	capped bool
 	// at is the place in the segment. While behind is set it lies before seen,
 	// the place up to which all was shown, in some stream.
 	at, seen state
@@ -162,7 +168,9 @@ func (r *reader) run(ctx context.Context, yield yielder) error {
 				if done || err != nil {
 					return err
 				}
-				continue
+				if !r.held {
+					continue
+				}
 			}
 		}
 		d, err := r.s.look(r.dir, r.known)
@@ -178,7 +186,7 @@ func (r *reader) run(ctx context.Context, yield yielder) error {
 			return diskError(opRead, err)
 		default:
 			exists = true
-			if r.final, err = r.s.newest(r.dir, d.claims); err != nil {
+			if r.mark, err = r.s.newest(r.dir, d.claims); err != nil {
 				return diskError(opRead, err)
 			}
 			if !placed {
@@ -194,10 +202,11 @@ func (r *reader) run(ctx context.Context, yield yielder) error {
 				return err
 			}
 			placed = true
-			if moved {
+			if moved && !r.held {
 				r.pause = 0
 				continue
 			}
+			r.held = false
 		}
 		placed = true // what comes from now on is all new
 		if !r.o.Follow {
@@ -235,13 +244,17 @@ func (r *reader) wait(ctx context.Context, rung <-chan struct{}) {
 // arrange finds what to read after the current segment and reports whether
 // there is anything to do: a segment to start, or more of this one.
 func (r *reader) arrange(d folder, yield yielder) (bool, error) {
+	r.capped = r.mark != nil && r.mark.Truncated
+	if n := len(d.chain); n > 0 && d.chain[n-1].Truncated {
+		r.capped = true
+	}
 	i := -1
 	if r.cur != nil {
 		i = slices.IndexFunc(d.chain, func(h *header) bool { return h.ID == r.cur.ID })
 	}
 	switch {
 	case len(d.chain) == 0:
-		if r.final.final() {
+		if r.mark.final() {
 			r.sealed, r.next = true, nil
 			_, err := r.advance(yield)
 			r.stop = true
@@ -249,21 +262,29 @@ func (r *reader) arrange(d folder, yield yielder) (bool, error) {
 		}
 		return false, nil
 	case i < 0:
-		return true, r.enter(d.chain, max(seek(d.chain, r.shown()), r.first(d.chain), 0), yield)
+		r.leave()
+		i = max(seek(d.chain, &r.seen), r.first(d.chain), 0)
+		if r.held = !r.passable(d.chain[i]); r.held {
+			return true, nil
+		}
+		return true, r.enter(d.chain[i], r.limit(d, i), yield)
 	case i+1 < len(d.chain):
-		r.sealed, r.next = true, d.chain[i+1]
-		if n := lengthOf(d.chain, i); n >= 0 {
-			r.scan.limit = n
-		}
+		r.sealed, r.scan.limit = true, r.limit(d, i)
+		r.next, r.nextLimit = d.chain[i+1], r.limit(d, i+1)
 		return true, nil
-	case r.final.final():
-		r.sealed, r.next = true, nil
-		if l := r.final.Last; l != nil && l.segID == r.cur.ID {
-			r.scan.limit = l.Length
-		}
+	case r.mark.final():
+		r.sealed, r.scan.limit, r.next = true, r.limit(d, i), nil
 		return true, nil
 	}
 	return false, nil
+}
+
+// limit is how much of a segment counts, -1 for as much as there is or will be.
+func (r *reader) limit(d folder, i int) int64 {
+	if i == len(d.chain)-1 && r.mark.final() && r.mark.Last != nil && r.mark.Last.segID == d.chain[i].ID {
+		return r.mark.Last.Length
+	}
+	return lengthOf(d.chain, i)
 }
 
 // first returns the first segment that can hold anything recent enough.
@@ -293,9 +314,12 @@ func (r *reader) shown() *state {
 func (r *reader) advance(yield yielder) (bool, error) {
 	if r.next != nil {
 		h := r.next
-		return r.stop, r.enter([]*header{h}, 0, yield)
+		if r.held = !r.passable(h); r.held {
+			return false, nil
+		}
+		return r.stop, r.enter(h, r.nextLimit, yield)
 	}
-	end := r.final.End
+	end := r.mark.End
 	why := whyDamaged
 	if end.Lost > r.shown().Lost {
 		why = whyFull
@@ -304,15 +328,22 @@ func (r *reader) advance(yield yielder) (bool, error) {
 		return true, nil
 	}
 	r.stop = true
-	yield(Item{End: &sdk.LogEnd{Verdict: r.final.Verdict}, Pos: positionAt(r.k.Attempt, r.shown())}, nil)
+	yield(Item{End: &sdk.LogEnd{Verdict: r.mark.Verdict}, Pos: positionAt(r.k.Attempt, r.shown())}, nil)
 	return true, nil
 }
 
+// passable reports whether to go on with a segment. Where bytes are missing
+// before it that no checkpoint covers, a power failure took them, and the next
+// holder captures them again.
+func (r *reader) passable(h *header) bool {
+	return r.shown().holds(&h.Start) || r.mark.final() || (r.mark != nil && r.mark.At.holds(&h.Start)) ||
+		(r.capped && r.cur != nil && h.ID.Number != r.cur.ID.Number+1)
+}
+
 // enter starts reading a segment. What lies between the place shown and its
-// start becomes a gap.
-func (r *reader) enter(chain []*header, i int, yield yielder) error {
-	h := chain[i]
-	sc, err := r.s.scan(r.dir, h, lengthOf(chain, i))
+// start becomes a gap. Where it ends may not be known yet: -1.
+func (r *reader) enter(h *header, limit int64, yield yielder) error {
+	sc, err := r.s.scan(r.dir, h, limit)
 	if isMissing(err) {
 		r.leave() // dropped since we looked: look again
 		return nil

@@ -90,10 +90,12 @@ type link struct {
 	Length int64 `json:"length"`
 }
 
-// reign is a term and the number of its first segment.
+// reign is a term, the number of its first segment, and how much of the one
+// before counts.
 type reign struct {
 	term
 	Base uint64 `json:"base"`
+	Cut  int64  `json:"cut"`
 }
 
 // header starts a segment.
@@ -179,15 +181,16 @@ func counts(lineage []reign, id segID) bool {
 	return false
 }
 
-// extend returns the lineage in which a term takes over with the number base.
-func extend(lineage []reign, t term, base uint64) []reign {
+// extend returns the lineage in which a term takes over with the number base,
+// behind the first cut bytes of the segment before.
+func extend(lineage []reign, t term, base uint64, cut int64) []reign {
 	out := make([]reign, 0, len(lineage)+1)
 	for _, r := range lineage {
 		if r.Base < base && r.term != t {
 			out = append(out, r)
 		}
 	}
-	return append(out, reign{term: t, Base: base})
+	return append(out, reign{term: t, Base: base, Cut: cut})
 }
 
 // folder is what an attempt's folder holds at one moment.
@@ -199,6 +202,8 @@ type folder struct {
 	stray []segID
 	// claims are the terms that have a checkpoint file, in order.
 	claims []term
+	// top is the highest term of any file.
+	top term
 }
 
 // headers keeps what was read of segments, which never changes once valid.
@@ -223,6 +228,9 @@ func (s *Store) look(dir string, known headers) (folder, error) {
 		}
 	}
 	slices.SortFunc(d.claims, term.compare)
+	if n := len(d.claims); n > 0 {
+		d.top = d.claims[n-1]
+	}
 	// The newest valid segment decides which others count.
 	slices.SortFunc(ids, func(a, b segID) int {
 		if c := a.compare(b.term); c != 0 {
@@ -230,6 +238,9 @@ func (s *Store) look(dir string, known headers) (folder, error) {
 		}
 		return int(int64(a.Number - b.Number))
 	})
+	if n := len(ids); n > 0 && ids[n-1].compare(d.top) > 0 {
+		d.top = ids[n-1].term // a power failure may leave it without its claim
+	}
 	var lineage []reign
 	for i := len(ids) - 1; i >= 0; i-- {
 		id := ids[i]
@@ -286,11 +297,17 @@ func seek(chain []*header, place *state) int {
 	return -1
 }
 
-// lengthOf returns how much of a segment of the chain counts, or -1 when its
-// successor doesn't say.
+// lengthOf returns how much of a segment of the chain counts, or -1 when that
+// is all there is of it.
 func lengthOf(chain []*header, i int) int64 {
 	if i+1 < len(chain) && chain[i+1].Prev.segID == chain[i].ID {
 		return chain[i+1].Prev.Length
+	}
+	// The cap may have dropped the one that took over.
+	for _, r := range chain[len(chain)-1].Lineage {
+		if r.Base == chain[i].ID.Number+1 && r.term != chain[i].ID.term {
+			return r.Cut
+		}
 	}
 	return -1
 }

@@ -12,15 +12,15 @@ func (w *Writer) openSegment(now time.Time) error {
 	if err := w.fence(now, true); err != nil {
 		return err
 	}
-	w.makeRoom()
+	drop := w.surplus()
 	number := uint64(1)
 	if w.last.Number != 0 {
 		number = w.last.Number + 1
 	}
-	h := header{ID: segID{Number: number, term: w.term}, Prev: w.last, Start: w.out, First: unknownTime, Truncated: w.truncated}
+	h := header{ID: segID{Number: number, term: w.term}, Prev: w.last, Start: w.out, First: unknownTime, Truncated: w.truncated || len(drop) > 0}
 	h.Lineage = w.lineage
 	if n := len(h.Lineage); n == 0 || h.Lineage[n-1].term != w.term {
-		h.Lineage = extend(w.lineage, w.term, number)
+		h.Lineage = extend(w.lineage, w.term, number, w.last.Length)
 	}
 	var f frame
 	if _, status := parseFrame(w.buf, w.term.Epoch, &f); status == frameOK {
@@ -53,6 +53,7 @@ func (w *Writer) openSegment(now time.Time) error {
 		_ = w.s.fs.Remove(filepath.Join(w.dir, id.name())) // it doesn't count
 	}
 	w.garbage = nil
+	w.drop(drop) // only now, for now the header says why they are missing
 	return nil
 }
 
@@ -70,10 +71,10 @@ func (w *Writer) rotate() {
 	_ = g.file.Close() // Sync opens it again, and reports what the disk says
 }
 
-// makeRoom drops the oldest segments behind the head until another one fits
-// under the cap.
-func (w *Writer) makeRoom() {
-	var total int64
+// surplus returns the oldest segments behind the head that have to go so that
+// another one fits under the cap.
+func (w *Writer) surplus() []segID {
+	total := w.s.segBytes
 	for _, e := range w.segs {
 		total += e.size
 	}
@@ -82,15 +83,23 @@ func (w *Writer) makeRoom() {
 		head += w.segs[i].size
 		i++
 	}
-	for total+w.s.segBytes > w.s.maxBytes && i < len(w.segs) {
-		e := w.segs[i]
-		if err := w.s.fs.Remove(filepath.Join(w.dir, e.id.name())); err != nil && !isMissing(err) {
-			return // somebody holds it open; the next time
-		}
+	var out []segID
+	for ; total > w.s.maxBytes && i < len(w.segs); i++ {
+		total -= w.segs[i].size
+		out = append(out, w.segs[i].id)
+	}
+	return out
+}
+
+// drop removes segments.
+func (w *Writer) drop(ids []segID) {
+	for _, id := range ids {
 		w.truncated = true
 		w.cursorNo++ // the next checkpoint has to say so
-		total -= e.size
-		w.segs = slices.Delete(w.segs, i, i+1)
-		w.dirty = slices.DeleteFunc(w.dirty, func(id segID) bool { return id == e.id })
+		if err := w.s.fs.Remove(filepath.Join(w.dir, id.name())); err != nil && !isMissing(err) {
+			continue // where open files can't be removed, the next time
+		}
+		w.segs = slices.DeleteFunc(w.segs, func(e extent) bool { return e.id == id })
+		w.dirty = slices.DeleteFunc(w.dirty, func(d segID) bool { return d == id })
 	}
 }

@@ -111,7 +111,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	return &Store{
 		dir: dir, fs: o.FS, clock: o.Clock, maxBytes: o.MaxBytes,
-		segBytes: max(min(o.SegmentBytes, o.MaxBytes/8), 4<<10), flushEvery: o.FlushEvery,
+		segBytes: max(min(o.SegmentBytes, o.MaxBytes/8), MinMaxBytes/8), flushEvery: o.FlushEvery,
 		flushAt: flushAt, keepAtMost: keepAtMost,
 		writers: map[Key]*Writer{}, bells: map[Key]*bell{},
 	}, nil

@@ -25,14 +25,14 @@ func (w *Writer) Sync() error {
 		return err
 	}
 	now := time.Now()
-	if err := w.write(now); err != nil {
-		w.mu.Unlock()
-		if w.err != nil {
-			return w.err
-		}
-		return diskError(op, err)
+	err := w.fence(now, true)
+	if err == nil {
+		err = diskError(op, w.write(now))
 	}
-	if err := w.fence(now, true); err != nil {
+	if w.err != nil {
+		err = w.err
+	}
+	if err != nil {
 		w.mu.Unlock()
 		return err
 	}
@@ -318,15 +318,15 @@ func (w *Writer) end(op string, v sdk.Verdict) (*plan, error) {
 		w.resolve(true)
 	}
 	now := time.Now()
+	if err := w.fence(now, true); err != nil {
+		return nil, err
+	}
 	if err := w.write(now); err != nil {
 		if w.err != nil {
 			return nil, w.err
 		}
 		w.at.Lost = w.out.Lost + w.out.missing(&w.at, allStreams)
 		w.buf, w.loss = nil, nil
-	}
-	if err := w.fence(now, true); err != nil {
-		return nil, err
 	}
 	if d, err := w.s.look(w.dir, headers{}); err == nil {
 		for _, e := range w.segs {

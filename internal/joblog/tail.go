@@ -47,12 +47,8 @@ func (r *reader) tail(d folder, n int) (state, error) {
 // the given number of them, or at the end of the segment when it is negative.
 func (r *reader) lineEnds(d folder, i, stop int) (int, state, error) {
 	h := d.chain[i]
-	limit := lengthOf(d.chain, i)
-	if l := r.final; i == len(d.chain)-1 && l.final() && l.Last != nil && l.Last.segID == h.ID {
-		limit = l.Last.Length
-	}
 	place := h.Start.clone()
-	c, err := r.s.scan(r.dir, h, limit)
+	c, err := r.s.scan(r.dir, h, r.limit(d, i))
 	if err != nil {
 		return 0, place, err
 	}

@@ -237,7 +237,7 @@ func (w *Writer) gap(g *sdk.LogGap) error {
 // put adds a frame, or counts it as lost while the disk takes nothing.
 func (w *Writer) put(f *frame) {
 	size := frameHead + len(f.data)
-	if len(w.buf)+size > flushAt || w.loss != nil {
+	if len(w.buf)+size > w.s.flushAt || w.loss != nil {
 		if now := time.Now(); !now.Before(w.blocked) {
 			_ = w.write(now)
 		}
@@ -245,7 +245,7 @@ func (w *Writer) put(f *frame) {
 	if w.err != nil {
 		return
 	}
-	if w.loss == nil && w.diskErr != nil && len(w.buf)+size > keepAtMost {
+	if w.loss == nil && w.diskErr != nil && len(w.buf)+size > w.s.keepAtMost {
 		w.loss = &loss{from: w.at.clone(), since: stampOf(w.s.clock.Now()), cause: w.diskErr}
 	}
 	if w.loss != nil {
@@ -418,7 +418,7 @@ func (w *Writer) write(now time.Time) error {
 		w.settle()
 	}
 	w.flushed, w.diskErr = now, nil
-	if cap(w.buf) > 2*flushAt {
+	if cap(w.buf) > 2*w.s.flushAt {
 		w.buf = nil
 	}
 	w.bell.ring()
