@@ -40,6 +40,9 @@ func newKeeperClient(r cli.SessionRequest, engine *control.Engine) (cli.Keeper, 
 // Take hands a run over. When the keeper can't take it, this command drives it
 // on.
 func (k keeperClient) Take(ctx context.Context, run sdk.ID) error {
+	if _, err := k.engine.Wait(ctx, run, control.MilestoneMovable); err != nil {
+		return err
+	}
 	if err := k.client.Ensure(ctx); err != nil {
 		return err
 	}

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -34,7 +35,7 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	}
 	id := sub.Run.ID
 	out.setRun(id)
-	a := &attachment{f: f, s: s, run: id, out: out, actor: req.Actor, quit: make(chan os.Signal, 1)}
+	a := &attachment{f: f, s: s, run: id, out: out, actor: req.Actor, cancelled: make(chan struct{}), quit: make(chan os.Signal, 1)}
 	f.interrupts.handle(a.signal)
 	defer f.interrupts.handle(nil)
 	if ctx.Err() != nil {
@@ -46,6 +47,7 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	if err != nil {
 		return &runError{id, err}
 	}
+	a.settle(context.WithoutCancel(ctx))
 	return a.end(ctx, run)
 }
 
@@ -57,9 +59,9 @@ type attachment struct {
 	out   *sink
 	actor string
 
-	cancelling sync.WaitGroup
-	cancelled  atomic.Bool
-	quit       chan os.Signal
+	// cancelled is closed once the request to cancel is on record, or failed.
+	cancelled chan struct{}
+	quit      chan os.Signal
 }
 
 // begun tells of the run, on a terminal or in JSON.
@@ -90,11 +92,9 @@ func (a *attachment) signal(n int, sig os.Signal) {
 		}
 		return
 	}
-	a.cancelled.Store(true)
 	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone; once more leaves at once", signalName(sig), a.run.Short())
-	a.cancelling.Add(1)
 	go func() {
-		defer a.cancelling.Done()
+		defer close(a.cancelled)
 		err := a.s.Engine.Cancel(context.Background(), control.CancelRequest{Run: a.run, Actor: a.actor, Why: signalName(sig)})
 		if err != nil {
 			a.f.Streams.note("run %s could not be cancelled: %v; windlass cancel %s tries again", a.run.Short(), err, a.run.Short())
@@ -135,6 +135,9 @@ func (a *attachment) see(ctx context.Context) (ledger.Run, error) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
+			if !a.longEnough(ctx) {
+				return
+			}
 			if err := k.Take(ctx, a.run); err != nil && ctx.Err() == nil {
 				a.f.Streams.hint("run %s stays with this command: %v", a.run.Short(), err)
 			}
@@ -161,6 +164,44 @@ func (a *attachment) see(ctx context.Context) (ledger.Run, error) {
 	}
 	return res.run, nil
 }
+
+// keeperAfter is how long a run goes on before a keeper is asked to take it: a
+// run that ends sooner is finished by its own command, and starts none.
+const keeperAfter = 400 * time.Millisecond
+
+// longEnough waits that time; false when the run was over before.
+func (a *attachment) longEnough(ctx context.Context) bool {
+	t := time.NewTimer(keeperAfter)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// settle gives a run that this command still drives the time to be cleaned up,
+// and hands it to the keeper when that takes long.
+func (a *attachment) settle(ctx context.Context) {
+	if a.s.Keeper == nil || !slices.Contains(a.s.Engine.Held(), a.run) {
+		return
+	}
+	wait, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if _, err := a.s.Engine.Wait(wait, a.run, control.MilestoneFinished); err == nil {
+		return
+	}
+	if err := a.s.Keeper.Take(ctx, a.run); err != nil {
+		a.f.Streams.note("run %s is over but not cleaned up yet, and no keeper takes it: %v; the next windlass command goes on", a.run.Short(), err)
+	}
+}
+
+// settleTime bounds the wait for clean-up.
+const settleTime = 5 * time.Second
+
+// recordTime bounds how long leaving waits for the cancel to be on record.
+const recordTime = time.Second
 
 // milestone is where an attached run is over: with a keeper when its output is
 // complete, without one when nothing is left to do.
@@ -189,6 +230,14 @@ func (a *attachment) show(ctx context.Context) error {
 
 // leave says how to find the run that is left behind.
 func (a *attachment) leave() error {
+	// The request is under way since the first signal; a moment puts it on
+	// record.
+	t := time.NewTimer(recordTime)
+	defer t.Stop()
+	select {
+	case <-a.cancelled:
+	case <-t.C:
+	}
 	a.f.Streams.note("left run %s before it was proven to be gone; windlass status %s tells what becomes of it", a.run.Short(), a.run.Short())
 	return exitError{ExitInterrupted}
 }

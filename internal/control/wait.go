@@ -18,8 +18,12 @@ type Milestone int
 // MilestoneSubmitted: the backend has the job, or never will. MilestoneEnded:
 // the run's state is terminal. MilestoneDrained: and its output is synced.
 // MilestoneFinished: and nothing is left to do.
+//
+// MilestoneMovable: the run can be handed to another holder without cutting a
+// call short: the backend has it, or it waits for a place or for room.
 const (
-	MilestoneSubmitted Milestone = iota
+	MilestoneMovable Milestone = iota
+	MilestoneSubmitted
 	MilestoneEnded
 	MilestoneDrained
 	MilestoneFinished
@@ -27,6 +31,8 @@ const (
 
 func (m Milestone) reached(r ledger.Run) bool {
 	switch m {
+	case MilestoneMovable:
+		return r.Reason != "" || MilestoneSubmitted.reached(r)
 	case MilestoneSubmitted:
 		return r.State.Terminal() || r.Phase != "" && r.Phase != ledger.PhaseIntent && r.Phase != ledger.PhaseSubmitting
 	case MilestoneEnded:
