@@ -40,12 +40,18 @@ func harness(t *testing.T, config string) providertest.Harness {
 		Behave: func(_ providertest.T, b providertest.Behaviour) (sdk.JobSpec, error) {
 			return sdk.JobSpec{Args: append(sdk.Argv{"sh", "-c", b.Shell(w.mark), "sh"}, b.Args...)}, nil
 		},
-		Marks:     func(_ providertest.T, key string) int { return w.marked(key) },
-		Ambient:   ambient(),
-		Secrets:   &values,
-		Exposed:   w.exposed,
-		Leftovers: w.leftovers,
-		Workdir:   w.marks,
+		Marks:   func(_ providertest.T, key string) int { return w.marked(key) },
+		Ambient: ambient(),
+		Secrets: &values,
+		Exposed: w.exposed,
+		Leftovers: func(t providertest.T, run sdk.ID) []string {
+			out, err := w.leftovers(run)
+			if err != nil {
+				t.Fatalf("%v", err)
+			}
+			return out
+		},
+		Workdir: w.marks,
 	}
 	if os.Geteuid() == 0 {
 		h.User, h.UserID = "nobody", "65534"
@@ -92,33 +98,37 @@ func isRelated(cmdline string) bool {
 	return strings.HasPrefix(cmdline, fmt.Sprintf("/proc/%d/", os.Getpid()))
 }
 
-// leftovers looks for folders, processes and control groups of a run.
-func (w *world) leftovers(t providertest.T, run sdk.ID) []string {
-	var out []string
+// leftovers looks for folders, processes and control groups that carry the ID of
+// a run or an attempt.
+func (w *world) leftovers(id sdk.ID) (out []string, err error) {
 	folders, err := os.ReadDir(w.state)
 	if err != nil {
-		t.Fatalf("%v", err)
+		return nil, err
 	}
-	var attempts []string
+	attempts := []string{id.String()}
 	for _, d := range folders {
 		b, err := os.ReadFile(filepath.Join(w.state, d.Name(), "launch.json"))
-		if err == nil && bytes.Contains(b, []byte(run.String())) {
+		if err == nil && bytes.Contains(b, []byte(id.String())) || strings.Contains(d.Name(), id.String()) {
 			out = append(out, d.Name())
 			attempts = append(attempts, d.Name())
 		}
 	}
 	environs, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
-		t.Fatalf("%v", err)
+		return nil, err
 	}
 	for _, f := range environs {
-		if b, err := os.ReadFile(f); err == nil && bytes.Contains(b, []byte(runVariable+"="+run.String())) {
+		b, err := os.ReadFile(f)
+		if err == nil && (bytes.Contains(b, []byte(runVariable+"="+id.String())) || bytes.Contains(b, []byte(attemptVariable+"="+id.String()))) {
 			out = append(out, f)
 		}
 	}
 	for _, a := range attempts {
-		groups, _ := filepath.Glob("/sys/fs/cgroup/*/windlass-" + a)
+		groups, err := filepath.Glob("/sys/fs/cgroup/*/windlass-" + a)
+		if err != nil {
+			return nil, err
+		}
 		out = append(out, groups...)
 	}
-	return out
+	return out, nil
 }

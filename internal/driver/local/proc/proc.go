@@ -97,7 +97,7 @@ type status struct {
 	pid, ppid int
 	start     uint64
 	// ended: it has exited, and its parent hasn't waited for it yet.
-	ended bool
+	ended, stopped bool
 }
 
 // descendants returns root's children, their children and so on, without root.

@@ -63,7 +63,7 @@ func parseStat(pid int, b []byte) (status, error) {
 	if err != nil {
 		return bad()
 	}
-	return status{pid: pid, ppid: ppid, start: start, ended: f[0] == "Z" || f[0] == "X"}, nil
+	return status{pid: pid, ppid: ppid, start: start, ended: f[0] == "Z" || f[0] == "X", stopped: f[0] == "T"}, nil
 }
 
 // pids returns the PIDs of all processes that can be seen.
@@ -128,6 +128,12 @@ func (id Identity) Signal(sig syscall.Signal) error {
 		return fail(err)
 	}
 	return nil
+}
+
+// Stopped reports whether the process was stopped by a signal.
+func (id Identity) Stopped() bool {
+	st, err := stat(id.PID)
+	return err == nil && st.start == id.Start && st.stopped
 }
 
 func (id Identity) mustLive() error {

@@ -262,7 +262,13 @@ func (s *supervisor) watch() {
 		case <-s.deadline.C:
 			s.terminate(attempt.CauseDeadline, fmt.Sprintf("the deadline of %s passed", s.order.Deadline), s.order.Grace)
 		case <-s.rest.C:
-			s.askOthers()
+			if s.others != nil {
+				s.askOthers()
+				s.others = nil
+				s.rest.Reset(max(time.Until(s.killAt)/2, time.Millisecond))
+			} else {
+				s.askRest() // half of the grace is over
+			}
 		case <-s.kill.C:
 			if !s.end.Ended.IsZero() {
 				return // what is left is killed next

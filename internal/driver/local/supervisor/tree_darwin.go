@@ -29,6 +29,7 @@ func (s *supervisor) signal(sig syscall.Signal) error {
 // askMain sends TERM to the job's own process, and CONT, as a stopped one could
 // not heed it.
 func (s *supervisor) askMain() {
+	s.others = []proc.Identity{s.main}
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		if err := s.main.Signal(sig); err != nil && !errors.Is(err, proc.ErrGone) {
 			s.note("ask to end", err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/driver/local/proc"
 	"golang.org/x/sys/unix"
@@ -49,8 +50,14 @@ func (s *supervisor) tree() ([]proc.Identity, error) {
 }
 
 // askMain sends TERM to the job's own process, and CONT, as a stopped one could
-// not heed it. The others of this moment are remembered for askOthers.
+// not heed it. It is stopped while the others of this moment are noted for
+// askOthers, so that it makes none in between.
 func (s *supervisor) askMain() {
+	if s.main.Signal(syscall.SIGSTOP) == nil {
+		for pause := 50 * time.Microsecond; pause < 10*time.Millisecond && !s.main.Stopped(); pause *= 2 {
+			time.Sleep(pause)
+		}
+	}
 	var err error
 	if s.others, err = s.tree(); err != nil {
 		s.note("look for processes", err)
