@@ -43,7 +43,7 @@ func harness(t *testing.T, config string) providertest.Harness {
 		Marks:   func(_ providertest.T, key string) int { return w.marked(key) },
 		Ambient: ambient(),
 		Secrets: &values,
-		Exposed: w.exposed,
+		Exposed: func(t providertest.T, h sdk.JobHandle) map[string][]byte { return w.exposed(t, h) },
 		Leftovers: func(t providertest.T, run sdk.ID) []string {
 			out, err := w.leftovers(run)
 			if err != nil {
@@ -61,7 +61,9 @@ func harness(t *testing.T, config string) providertest.Harness {
 
 // exposed is everything that other users, and readers of the state folder, can
 // see: what /proc shows of all processes' arguments, and the folder's files.
-func (w *world) exposed(t providertest.T, h sdk.JobHandle) map[string][]byte {
+func (w *world) exposed(t interface {
+	Fatalf(format string, args ...any)
+}, h sdk.JobHandle) map[string][]byte {
 	out := map[string][]byte{}
 	cmdlines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {

@@ -122,9 +122,9 @@ const flushEvery = 8 << 20
 func (w *Writer) put(frame []byte) bool {
 	n, err := w.f.WriteAt(frame, w.off)
 	if err != nil {
-		if n > 0 {
-			_ = w.f.Truncate(w.off) // a reader waits for the rest of a torn frame
-		}
+		// A part may be there, whatever n says, and a reader would wait for the
+		// rest of it.
+		_ = w.f.Truncate(w.off)
 		return false
 	}
 	w.off += int64(n)
