@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -61,7 +63,7 @@ func decodeCanonical(what string, data []byte, newest int, into any) error {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return &Error{Code: InvalidArgument, Op: op, Err: errors.New("more than one value")}
 	}
-	again, err := EncodeCanonical(into)
+	again, err := encodeAgain(into)
 	if err != nil {
 		return &Error{Code: InvalidArgument, Op: op, Err: err}
 	}
@@ -69,6 +71,14 @@ func decodeCanonical(what string, data []byte, newest int, into any) error {
 		return &Error{Code: InvalidArgument, Op: op, Err: errors.New("not in canonical form")}
 	}
 	return nil
+}
+
+// encodeAgain encodes as the value's own type does.
+func encodeAgain(v any) ([]byte, error) {
+	if e, ok := v.(interface{ Encode() ([]byte, error) }); ok {
+		return e.Encode()
+	}
+	return EncodeCanonical(v)
 }
 
 func marshalPlain(v any) ([]byte, error) {
@@ -91,6 +101,9 @@ func canonicalize(raw []byte) ([]byte, error) {
 	if !utf8.Valid(raw) {
 		return nil, Errorf(InvalidArgument, "encode", "text is not UTF-8")
 	}
+	if loneSurrogate(raw) {
+		return nil, Errorf(InvalidArgument, "encode", "text has half of a surrogate pair")
+	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var out bytes.Buffer
@@ -102,6 +115,38 @@ func canonicalize(raw []byte) ([]byte, error) {
 		return nil, Errorf(InvalidArgument, "encode", "more than one JSON value")
 	}
 	return out.Bytes(), nil
+}
+
+// loneSurrogate reports whether raw JSON has an escape such as \ud800 without
+// its other half, which encoding/json would replace in silence.
+func loneSurrogate(raw []byte) bool {
+	unit := func(i int) (rune, bool) {
+		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+		return rune(n), err == nil
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		r, ok := unit(i)
+		if !ok {
+			i++ // the escaped character, which may be a backslash
+			continue
+		}
+		i += 5
+		if !utf16.IsSurrogate(r) {
+			continue
+		}
+		low, ok := unit(i + 1)
+		if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
+			return true
+		}
+		i += 6
+	}
+	return false
 }
 
 // maxDepth bounds nesting, so that hostile input can't exhaust the stack.

@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 )
@@ -101,7 +102,7 @@ func Of[T any](p Provider, c Capability[T]) (T, bool) {
 }
 
 func ask(p Provider, row CapabilityRow) any {
-	if p == nil || row.typ == nil {
+	if p == nil || isNilPointer(p) || row.typ == nil {
 		return nil
 	}
 	v := any(p)
@@ -160,7 +161,7 @@ func Decorate(p Provider, overrides map[string]any) (Provider, error) {
 			return nil, Errorf(InvalidArgument, "decorate provider", "%s: %T doesn't implement it", name, v)
 		}
 	}
-	return &decorated{inner: p, overrides: overrides}, nil
+	return &decorated{inner: p, overrides: maps.Clone(overrides)}, nil
 }
 
 type decorated struct {

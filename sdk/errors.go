@@ -146,8 +146,33 @@ func (e *Error) class() Code {
 	return e.Code
 }
 
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+// Unwrap returns the cause. Its errors are found by errors.Is and errors.As,
+// but for its Codes: the class of an error is that of the outermost Error, so
+// an outage that wraps a NotFound is no NotFound.
+func (e *Error) Unwrap() error {
+	if e.Err == nil {
+		return nil
+	}
+	return cause{e.Err}
+}
+
+// cause hides the codes of an error.
+type cause struct{ err error }
+
+func (c cause) Error() string { return c.err.Error() }
+
+func (c cause) Is(target error) bool {
+	_, code := target.(Code)
+	return !code && errors.Is(c.err, target)
+}
+
+func (c cause) As(target any) bool {
+	switch target.(type) {
+	case **Error, *Code:
+		return false
+	}
+	return errors.As(c.err, target)
+}
 
 // Is reports whether target is e's Code.
 func (e *Error) Is(target error) bool {

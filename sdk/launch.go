@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -65,8 +66,18 @@ type Fitted struct {
 	Why   string `json:"why,omitzero"`
 }
 
-// Encode returns the canonical JSON.
+// Encode returns the canonical JSON. Times are in UTC, and what problems quote
+// is made UTF-8, since they are for people and may quote what is wrong.
 func (l Launch) Encode() ([]byte, error) {
+	l.Expires = l.Expires.UTC()
+	if len(l.Problems) > 0 {
+		ps := make([]Problem, len(l.Problems))
+		for i, p := range l.Problems {
+			p.Field, p.Value, p.Message = plainText(p.Field), plainText(p.Value), plainText(p.Message)
+			ps[i] = p
+		}
+		l.Problems = ps
+	}
 	if len(l.Request) > 0 {
 		r, err := CanonicalJSON(l.Request)
 		if err != nil {
@@ -76,6 +87,8 @@ func (l Launch) Encode() ([]byte, error) {
 	}
 	return EncodeCanonical(l)
 }
+
+func plainText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // DecodeLaunch reads a Launch, under DecodeHandle's rules.
 func DecodeLaunch(data []byte) (Launch, error) {

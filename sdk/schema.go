@@ -54,9 +54,9 @@ type SchemaField struct {
 }
 
 // Validate returns everything that is wrong with raw under the schema, with
-// field names below prefix. Nil and empty raw count as {}.
+// field names below prefix. Nil, empty and null raw count as {}.
 func (s Schema) Validate(prefix string, raw json.RawMessage) []Problem {
-	if len(bytes.TrimSpace(raw)) == 0 {
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
 	}
 	f := SchemaField{Name: prefix, Type: TypeObject, Fields: s.Fields}
@@ -72,7 +72,11 @@ func (f SchemaField) validate(at string, raw json.RawMessage) []Problem {
 		if len(v) > 80 {
 			v = v[:77] + "..."
 		}
+		v = plainText(v)
 		return []Problem{{Field: at, Value: v, Message: fmt.Sprintf(format, args...), Code: InvalidArgument}}
+	}
+	if f.Type != TypeAny && bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+		return wrong("wants a value; leave it out to leave it unset")
 	}
 	switch f.Type {
 	case TypeString, TypeDuration:
@@ -142,6 +146,7 @@ func (f SchemaField) validateObject(at string, raw json.RawMessage, wrong func(s
 			}
 			continue
 		}
+		sub.Sensitive = sub.Sensitive || f.Sensitive
 		ps = append(ps, sub.validate(joinPath(at, sub.Name), v)...)
 	}
 	names := make([]string, 0, len(m))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 )
 
 // Redacted stands wherever a secret value would.
@@ -58,7 +59,10 @@ func ParseSecretRef(s string) (ParsedSecretRef, error) {
 	if p.Path = rest; p.Path == "" {
 		return fail("no path")
 	}
-	for _, c := range s {
+	if !utf8.ValidString(s) {
+		return fail("is not UTF-8")
+	}
+	for _, c := range s + p.Version {
 		if c < 0x20 || c == 0x7f {
 			return fail("has a control character")
 		}
@@ -68,13 +72,24 @@ func ParseSecretRef(s string) (ParsedSecretRef, error) {
 
 // SecretValue is a resolved secret. Every way of printing or encoding it gives
 // [redacted]; only Reveal gives the bytes.
-type SecretValue struct{ b []byte }
+type SecretValue struct {
+	// A function, since fmt shows what unexported fields hold, in a struct that
+	// holds a SecretValue in turn, without asking Format, and follows pointers.
+	reveal func() []byte
+}
 
 // NewSecretValue wraps bytes; it keeps them without a copy.
-func NewSecretValue(b []byte) SecretValue { return SecretValue{b: b} }
+func NewSecretValue(b []byte) SecretValue {
+	return SecretValue{reveal: func() []byte { return b }}
+}
 
 // Reveal returns the bytes. The caller sends them to the backend and nowhere else.
-func (s SecretValue) Reveal() []byte { return s.b }
+func (s SecretValue) Reveal() []byte {
+	if s.reveal == nil {
+		return nil
+	}
+	return s.reveal()
+}
 
 // String implements fmt.Stringer.
 func (SecretValue) String() string { return Redacted }

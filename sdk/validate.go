@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"sort"
@@ -112,7 +113,10 @@ func ValidateSpec(s JobSpec) []Problem {
 	default:
 		bad("profile", string(s.Profile), "is none of strict, standard, permissive")
 	}
-	sort.SliceStable(ps, func(i, j int) bool { return ps[i].Field < ps[j].Field })
+	sort.SliceStable(ps, func(i, j int) bool {
+		a, b := ps[i], ps[j]
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Message, b.Message)) < 0
+	})
 	return ps
 }
 
@@ -129,6 +133,9 @@ func validateMounts(s JobSpec) []Problem {
 		field := fmt.Sprintf("mounts[%d]", i)
 		if strings.ContainsRune(m.Source+m.Target, 0) {
 			bad(field, "", "has a NUL byte")
+		}
+		if !utf8.ValidString(m.Source + m.Target) {
+			bad(field, m.Target, "is not UTF-8")
 		}
 		switch m.Type {
 		case MountBind:
@@ -164,6 +171,9 @@ func validateMounts(s JobSpec) []Problem {
 		total += len(f.Data)
 		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "/" || strings.ContainsRune(f.Path, 0) {
 			bad(field+".path", f.Path, "needs a clean absolute path")
+		}
+		if !utf8.ValidString(f.Path) {
+			bad(field+".path", f.Path, "is not UTF-8")
 		}
 		if f.Mode < 0 || f.Mode > 0o777 {
 			bad(field+".mode", fmt.Sprintf("%o", f.Mode), "permission bits only")
