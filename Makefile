@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 VERSION ?= $(shell bash scripts/version)
 PKG ?= ./...
+BENCH ?= .
 export FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
@@ -47,8 +48,8 @@ cross: ## compile and vet for macOS and Windows
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@bash scripts/fuzz $(PKG)
 
-bench: ## run the benchmarks of bench/
-	@if [ -f bench/run ]; then bash bench/run; else go test -run '^$$' -bench . -benchmem $(PKG); fi
+bench: ## run the benchmarks of bench/ (BENCH=regexp chooses)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./bench/...
 
 bench-compare: ## compare short benchmarks with the merge base (BASE=commit)
 	@bash scripts/bench-compare

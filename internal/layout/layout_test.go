@@ -116,6 +116,8 @@ func TestRules(t *testing.T) {
 		{"sleep", sleeps, "sdk/a_test.go", `import "time"; func f() { time.Sleep(1) }`, "a_test.go:2: time.Sleep"},
 		{"sleep in a closure", sleeps, "sdk/a_test.go", `import "time"; func f() { go func() { time.Sleep(1) }() }`, "time.Sleep"},
 		{"sleep in production", sleeps, "sdk/a.go", `import "time"; func f() { time.Sleep(1) }`, none},
+		{"slow double", sleeps, "sdk/a_test.go", "import \"time\"\nfunc f() {\n\ttime.Sleep(1) //sleep: the server is slow\n}", none},
+		{"no reason", sleeps, "sdk/a_test.go", "import \"time\"\nfunc f() {\n\ttime.Sleep(1) //sleep: \n}", "time.Sleep"},
 		{"virtual sleep", sleeps, "sdk/a_test.go", `import ("time"; "testing"; "testing/synctest")
 			func f(t *testing.T) { synctest.Test(t, func(t *testing.T) { go func() { time.Sleep(1) }() }) }`, none},
 		{"sleep beside the bubble", sleeps, "sdk/a_test.go", `import ("time"; "testing"; "testing/synctest")

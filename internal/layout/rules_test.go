@@ -190,14 +190,23 @@ func noPackageComment(files []*file) (bad []string) {
 }
 
 // sleeps finds time.Sleep in test files, but for the virtual time of a function
-// literal that is handed to synctest.Test.
+// literal that is handed to synctest.Test, and for a double that is meant to be
+// slow, which a comment on the line says: //sleep: and the reason.
 func sleeps(files []*file) (bad []string) {
 	for _, f := range files {
 		if !f.test {
 			continue
 		}
+		excused := map[int]bool{}
+		for _, g := range f.ast.Comments {
+			for _, c := range g.List {
+				if why, ok := strings.CutPrefix(c.Text, "//sleep: "); ok && strings.TrimSpace(why) != "" {
+					excused[f.fset.Position(c.Pos()).Line] = true
+				}
+			}
+		}
 		f.selectors("time", func(name string, pos token.Pos, way []ast.Node) {
-			if name == "Sleep" && !inBubble(way) {
+			if name == "Sleep" && !inBubble(way) && !excused[f.fset.Position(pos).Line] {
 				bad = append(bad, fmt.Sprintf("%s: time.Sleep in a test: use testing/synctest, a channel or internal/testwait", f.at(pos)))
 			}
 		})

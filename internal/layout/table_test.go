@@ -80,6 +80,7 @@ var layers = []layer{
 
 	{path: "internal/docgen", root: true},
 	{path: "cmd", root: true},
+	{path: "test", root: true, testing: true},
 	{path: "bench", root: true, testing: true},
 }
 

@@ -356,7 +356,7 @@ func submitMistakes() []mistake {
 			}}},
 		{name: "RunJob waits for the job", fails: "run-returns", broken: handles(func(b *broken, r sdk.RunJobRequest, res *sdk.RunJobResult) {
 			if bytes.Contains(r.Launch.Request, []byte(`"500ms"`)) {
-				time.Sleep(600 * time.Millisecond)
+				time.Sleep(600 * time.Millisecond) //sleep: what the double does wrong
 			}
 		})},
 		{name: "something is always found", fails: "lost-request find-absent", broken: finds(func(b *broken, r sdk.FindJobsRequest, res *sdk.FindJobsResult) {
@@ -579,7 +579,7 @@ func logMistakes() []mistake {
 						if !bytes.Contains(b.cloud.Describe(r.Handle.ID), []byte(`"output"`)) && !bytes.Contains(b.cloud.Describe(r.Handle.ID), []byte(`"lines"`)) {
 							break
 						}
-						time.Sleep(time.Millisecond)
+						time.Sleep(time.Millisecond) //sleep: what the double does wrong
 					}
 					need(b.good, sdk.Logger()).JobLogs(ctx, r)(yield)
 				}
@@ -599,7 +599,7 @@ func logMistakes() []mistake {
 			logs: func(b *broken, ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[sdk.LogItem, error] {
 				return func(yield func(sdk.LogItem, error) bool) {
 					if r.Follow {
-						go time.Sleep(time.Hour)
+						go time.Sleep(time.Hour) //sleep: what the double does wrong
 					}
 					need(b.good, sdk.Logger()).JobLogs(ctx, r)(yield)
 				}
@@ -647,7 +647,7 @@ func otherMistakes() []mistake {
 		{name: "nothing is live", fails: "owned-list", broken: lists(func(_ *broken, _ *sdk.ListOwnedRequest, o *sdk.OwnedObject) { o.Live = false })},
 		{name: "a list leaks", fails: "owned-break", broken: lists(func(_ *broken, r *sdk.ListOwnedRequest, o *sdk.OwnedObject) {
 			if r.Owner == "" && o.ID == "" {
-				go time.Sleep(time.Hour)
+				go time.Sleep(time.Hour) //sleep: what the double does wrong
 			}
 		})},
 		{name: "removed in spite of its labels", fails: "owned-remove", broken: broken{
@@ -745,7 +745,7 @@ func mixed() broken {
 		mu.Lock()
 		last = *res
 		mu.Unlock()
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //sleep: what the double does wrong
 		mu.Lock()
 		*res = last
 		mu.Unlock()
