@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/events"
 	"github.com/moby/moby/client"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -14,18 +16,16 @@ import (
 
 const (
 	opCancel     = "cancel job"
-	signalTerm   = "SIGTERM"
 	signalKill   = "SIGKILL"
 	notRunning   = "is not running"
-	isPaused     = "is paused"
 	alreadyGoing = "already in progress"
 )
 
-// CancelJob implements sdk.JobCanceler. It sends one signal: the image's
-// STOPSIGNAL or TERM where there is a grace, KILL where it is zero. It doesn't
-// leave the escalation to the engine's own stop call, which would have to stay
-// open for the whole grace: a caller that wants the kill calls again with a
-// grace of zero.
+// CancelJob implements sdk.JobCanceler. With a grace it is the engine that
+// waits and kills: its stop call stays open in the background, and the engine
+// carries it through also when this process is gone. A grace of zero kills at
+// once, also while the engine waits. The signal that asks is the image's
+// STOPSIGNAL, else TERM.
 //
 // A container that was never started is removed, so that nothing starts it.
 func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.CancelJobResult, error) {
@@ -43,57 +43,143 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 		return sdk.CancelJobResult{}, err
 	}
 	st := readState(c)
-	if st.startable() {
-		switch err := p.removeContainer(ctx, opCancel, c.ID, false); {
-		case err == nil, errors.Is(err, sdk.NotFound):
+	switch {
+	case st.startable():
+		err := p.removeContainer(ctx, opCancel, c.ID, false)
+		if err == nil || errors.Is(err, sdk.NotFound) {
 			return sdk.CancelJobResult{Accepted: true, Gone: true, Evidence: "the container was never started and is removed"}, nil
-		case !errors.Is(err, sdk.FailedPrecondition):
+		}
+		if !errors.Is(err, sdk.FailedPrecondition) {
 			return sdk.CancelJobResult{}, err
 		}
 		// It was started in between.
-	} else if !st.running {
+	case !st.running:
 		return sdk.CancelJobResult{Gone: true, Evidence: "the container is " + string(st.status)}, nil
 	}
-	kill := r.Grace != nil && *r.Grace == 0
-	signal := signalKill
-	if !kill {
-		signal = stopSignal(c)
-	}
-	err = p.signal(ctx, c.ID, signal)
-	if err != nil && strings.Contains(err.Error(), isPaused) {
-		if err := p.unpause(ctx, c.ID); err != nil {
+	if st.paused {
+		// The engine stops no paused container.
+		if err := p.unpause(ctx, c.ID); err != nil && !errors.Is(err, sdk.Aborted) {
 			return sdk.CancelJobResult{}, err
 		}
-		err = p.signal(ctx, c.ID, signal)
+	}
+	// The mark comes first: nobody must see the end before it.
+	if err := p.mark(ctx, c.Config.Labels); err != nil {
+		if ctx.Err() != nil {
+			return sdk.CancelJobResult{}, err
+		}
+		p.log.Warn("cancel not marked on the engine", "container", c.ID, "err", err)
+	}
+	return p.end(ctx, c, r.Grace)
+}
+
+// end kills or stops a container that ran a moment ago.
+func (p *provider) end(ctx context.Context, c container.InspectResponse, grace *time.Duration) (sdk.CancelJobResult, error) {
+	var delivered string
+	var err error
+	if grace != nil && *grace == 0 {
+		delivered, err = signalKill, p.kill(ctx, c.ID)
+	} else {
+		delivered, err = p.stopSoon(ctx, c.ID, grace)
 	}
 	switch {
 	case errors.Is(err, sdk.NotFound):
 		return sdk.CancelJobResult{Gone: true, Evidence: "no such container"}, nil
-	case err != nil && strings.Contains(err.Error(), notRunning):
-		return sdk.CancelJobResult{Gone: true, Evidence: "the container is not running"}, nil
-	case err != nil:
+	case err != nil && !strings.Contains(err.Error(), notRunning):
 		return sdk.CancelJobResult{}, err
 	}
-	res := sdk.CancelJobResult{Accepted: true, Evidence: "sent " + signal}
-	if kill {
-		// The engine answers a KILL when the container is down.
-		if c, err := p.inspect(ctx, opCancel, c.ID); errors.Is(err, sdk.NotFound) || err == nil && !readState(c).running {
-			res.Gone = true
+	gone := false
+	now, look := p.inspect(ctx, opCancel, c.ID)
+	switch {
+	case errors.Is(look, sdk.NotFound):
+		gone = true
+	case look != nil:
+		return sdk.CancelJobResult{}, look
+	default:
+		gone = !readState(now).running
+	}
+	if err != nil || delivered == "" {
+		if !gone {
+			e := p.fail(sdk.Unavailable, opCancel, errors.New("the engine sent no signal, and the container runs"))
+			e.Retryable = true
+			return sdk.CancelJobResult{}, e
+		}
+		// It ended by itself before the signal.
+		if attempt, err := sdk.ParseID(c.Config.Labels[sdk.LabelAttempt]); err == nil {
+			if _, err := p.unmark(ctx, opCancel, attempt); err != nil {
+				return sdk.CancelJobResult{}, err
+			}
+		}
+		return sdk.CancelJobResult{Gone: true, Evidence: "the container ended by itself"}, nil
+	}
+	return sdk.CancelJobResult{Accepted: true, Gone: gone, Evidence: "the engine sent " + delivered}, nil
+}
+
+// stopSoon has the engine stop a container and returns when the engine has sent
+// the first signal, whose name it returns; nothing when there was none to send.
+func (p *provider) stopSoon(ctx context.Context, id string, grace *time.Duration) (delivered string, err error) {
+	var stream client.EventsResult
+	release, err := p.client.Stream(ctx, opCancel, func(ctx context.Context, api *client.Client) error {
+		stream = api.Events(ctx, client.EventsListOptions{Filters: make(client.Filters).
+			Add("type", string(events.ContainerEventType)).Add("container", id).Add("event", string(events.ActionKill))})
+		select {
+		case err := <-stream.Err:
+			return err
+		default:
+			return nil
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	var seconds *int
+	if grace != nil {
+		s := int((*grace + time.Second - 1) / time.Second)
+		seconds = &s
+	}
+	done := make(chan error, 1)
+	ok := p.background.run(func(ctx context.Context) {
+		done <- p.client.Long(ctx, opCancel, func(ctx context.Context, api *client.Client) error {
+			_, err := api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: seconds})
+			return err
+		})
+	})
+	if !ok {
+		return "", p.fail(sdk.Unavailable, opCancel, errors.New("the provider is closed"))
+	}
+	timer := time.NewTimer(p.client.Timeout())
+	defer timer.Stop()
+	for broken := stream.Err; ; {
+		select {
+		case m := <-stream.Messages:
+			return "signal " + m.Actor.Attributes["signal"], nil
+		case <-broken:
+			broken = nil // only the stop call itself can tell now
+		case err := <-done:
+			// An event that came just before may still be on its way.
+			select {
+			case m := <-stream.Messages:
+				return "signal " + m.Actor.Attributes["signal"], err
+			case <-time.After(eventLag):
+				return "", err
+			}
+		case <-ctx.Done():
+			return "", p.fail(sdk.CodeOf(ctx.Err()), opCancel, ctx.Err())
+		case <-timer.C:
+			e := p.fail(sdk.DeadlineExceeded, opCancel, fmt.Errorf("the engine sent no signal within %s", p.client.Timeout()))
+			e.Retryable = true
+			return "", e
 		}
 	}
-	return res, nil
 }
 
-func stopSignal(c container.InspectResponse) string {
-	if c.Config != nil && c.Config.StopSignal != "" {
-		return c.Config.StopSignal
-	}
-	return signalTerm
-}
+// eventLag is how long the event of a signal may lag behind the end of the call
+// that sent it.
+const eventLag = 200 * time.Millisecond
 
-func (p *provider) signal(ctx context.Context, id, signal string) error {
+func (p *provider) kill(ctx context.Context, id string) error {
 	return p.client.Call(ctx, opCancel, func(ctx context.Context, api *client.Client) error {
-		_, err := api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: signal})
+		_, err := api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: signalKill})
 		return err
 	})
 }

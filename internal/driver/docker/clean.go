@@ -31,7 +31,13 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 	p.started.forget(r.Handle.ID)
 	attempt, err := sdk.ParseID(r.Handle.Metadata[keyAttempt])
 	if err != nil {
-		return res, nil // a handle that names no attempt has no folders either
+		return res, p.fail(sdk.InvalidArgument, opClean, fmt.Errorf("the handle names no attempt: %w", err))
+	}
+	switch ok, err := p.unmark(ctx, opClean, attempt); {
+	case err != nil:
+		return res, err
+	case ok:
+		res.Removed = append(res.Removed, "volume "+markName(attempt))
 	}
 	if in := p.inputs.get(attempt); in != nil {
 		in.close()
@@ -54,16 +60,4 @@ func (p *provider) removeFolders(attempt sdk.ID, removed *[]string) error {
 		}
 	}
 	return nil
-}
-
-func (p *provider) hasFolders(attempt sdk.ID) bool {
-	for _, f := range []*folders{p.tmp, p.files} {
-		if f == nil {
-			continue
-		}
-		if _, err := f.note(attempt); err == nil {
-			return true
-		}
-	}
-	return false
 }

@@ -9,7 +9,6 @@ package docker
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	engine "github.com/windlass-run/windlass/internal/cloud/docker"
@@ -44,9 +43,9 @@ func Driver() sdk.Driver {
 // guarantees is what the driver gives. The end of a job is the engine's own
 // record of the process, kept until clean-up; its output is kept as bytes.
 //
-// A grace is kept by whoever cancels: CancelJob sends the signal that asks, and
-// is called again with a grace of zero for the one that kills. While nobody
-// holds the run, nobody kills.
+// A grace is kept by the engine, which kills also when nobody holds the run any
+// more. There is no deadline of the engine's: the holder keeps the time-out, and
+// nobody does while no holder lives.
 func guarantees(secrets sdk.SecretDelivery) sdk.Guarantees {
 	return sdk.Guarantees{
 		Submit:         sdk.SubmitGuarantee{By: sdk.SubmitByName},
@@ -63,6 +62,7 @@ func guarantees(secrets sdk.SecretDelivery) sdk.Guarantees {
 
 func support() []sdk.FieldSupport {
 	return []sdk.FieldSupport{
+		{Field: "name", Values: "any; the container's name follows from the attempt's ID"},
 		{Field: "image", Values: "any reference that the engine has or can pull; required"},
 		{Field: "entrypoint", Values: "unset, empty or a list; a set list also drops the image's own arguments, as `docker run` does"},
 		{Field: "args", Values: "unset or a list; an empty list needs image_entrypoint or an image that the engine has"},
@@ -78,6 +78,7 @@ func support() []sdk.FieldSupport {
 		{Field: "ephemeral_storage", Refused: "the engine can't bound a container's disk on most storage drivers"},
 		{Field: "timeout", Values: "any; kept by whoever holds the run"},
 		{Field: "start_timeout", Values: "any"},
+		{Field: "retries", Values: "any"},
 		{Field: "grace", Values: "up to 24 h; the signal is the image's STOPSIGNAL, else TERM"},
 		{Field: "labels", Values: "any"},
 		{Field: "network", Values: "bridge, none, host, container:NAME or the name of a network"},
@@ -110,13 +111,10 @@ type provider struct {
 	// machine; either may be absent.
 	files, tmp *folders
 
-	life context.Context
-	stop context.CancelFunc
-
-	facts   facts
-	inputs  inputs
-	started startTimes
-	closed  sync.Once
+	facts      facts
+	inputs     inputs
+	started    startTimes
+	background background
 }
 
 var (
@@ -168,8 +166,6 @@ func open(r sdk.OpenRequest) (*provider, error) {
 		}
 		p.local = p.files != nil && p.tmp != nil
 	}
-	//nolint:gosec // Close calls the function.
-	p.life, p.stop = context.WithCancel(context.Background())
 	return p, nil
 }
 
@@ -185,7 +181,7 @@ func (p *provider) Info() sdk.Info {
 // Close implements sdk.Provider. Jobs go on, but for those that still read
 // their input from here: it ends.
 func (p *provider) Close() error {
-	p.closed.Do(p.stop)
+	p.background.close()
 	p.inputs.closeAll()
 	return p.client.Close()
 }

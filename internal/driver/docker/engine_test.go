@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -188,3 +189,6 @@ func (b *bench) readLogs(ctx context.Context, h sdk.JobHandle, follow bool, curs
 	return o, nil
 }
 
+func newTextLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}

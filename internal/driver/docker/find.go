@@ -14,8 +14,8 @@ import (
 const opFind = "find jobs"
 
 // FindJobs implements sdk.JobFinder. A container that was created and never
-// started runs nothing and will not: the launch is to be sent again, which
-// starts it. Its outcome is therefore absent, and the handle stands beside it.
+// started runs nothing and will not: a search for its launch says absent, since
+// the launch is to be sent again, which starts it. A search by run finds it.
 func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.FindJobsResult, error) {
 	if r.Launch != nil {
 		return p.findLaunch(ctx, *r.Launch)
@@ -47,7 +47,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 }
 
 func (p *provider) findLaunch(ctx context.Context, l sdk.Launch) (sdk.FindJobsResult, error) {
-	if err := p.identity.Check(opFind, l.Identity); err != nil {
+	if err := p.checkLaunch(opFind, l); err != nil {
 		return sdk.FindJobsResult{}, err
 	}
 	engineID := l.Read[keyEngine]
@@ -60,12 +60,7 @@ func (p *provider) findLaunch(ctx context.Context, l sdk.Launch) (sdk.FindJobsRe
 		if err := p.absent(ctx, opFind, engineID, nil); err != nil {
 			return sdk.FindJobsResult{}, err
 		}
-		res := sdk.FindJobsResult{Outcome: sdk.FindAbsent}
-		if p.hasFolders(l.AttemptID) {
-			// What an interrupted send put on this machine has no container yet.
-			res.Jobs = []sdk.FoundJob{p.launchJob(l, name, name, engineID)}
-		}
-		return res, nil
+		return sdk.FindJobsResult{Outcome: sdk.FindAbsent}, nil
 	}
 	if err != nil {
 		return sdk.FindJobsResult{}, err
@@ -73,11 +68,10 @@ func (p *provider) findLaunch(ctx context.Context, l sdk.Launch) (sdk.FindJobsRe
 	if err := p.sameAttempt(opFind, c, l); err != nil {
 		return sdk.FindJobsResult{}, err
 	}
-	res := sdk.FindJobsResult{Outcome: sdk.FindFound, Jobs: []sdk.FoundJob{p.launchJob(l, c.ID, name, engineID)}}
 	if readState(c).startable() {
-		res.Outcome = sdk.FindAbsent
+		return sdk.FindJobsResult{Outcome: sdk.FindAbsent}, nil
 	}
-	return res, nil
+	return sdk.FindJobsResult{Outcome: sdk.FindFound, Jobs: []sdk.FoundJob{p.launchJob(l, c.ID, name, engineID)}}, nil
 }
 
 func (p *provider) launchJob(l sdk.Launch, id, name, engineID string) sdk.FoundJob {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/volume"
 	"github.com/moby/moby/client"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -20,14 +21,16 @@ const (
 	opRemove = "remove owned object"
 
 	typeContainer = "container"
+	typeVolume    = "volume"
 	typeFolder    = "folder"
 
 	tmpfsFolder = "tmpfs:"
 	stateFolder = "state:"
 )
 
-// ListOwned implements sdk.OwnedLister. It gives the containers, and the
-// folders on this machine whose container is gone or was never made.
+// ListOwned implements sdk.OwnedLister. It gives the containers, the
+// marks of cancels, and the folders on this machine whose container is gone or
+// was never made.
 func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.Seq2[sdk.OwnedObject, error] {
 	return func(yield func(sdk.OwnedObject, error) bool) {
 		filters := make(client.Filters).Add("label", sdk.LabelAttempt)
@@ -41,11 +44,23 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 		}
 		has := map[sdk.ID]bool{}
 		for _, c := range list {
-			o := ownedContainer(c.ID, firstName(c.Names), c.Labels)
+			o := ownedObject(typeContainer, c.ID, firstName(c.Names), c.Labels)
 			o.CreatedAt = time.Unix(c.Created, 0).UTC()
 			o.State = string(c.State)
 			o.Live = c.State == container.StateRunning || c.State == container.StatePaused || c.State == container.StateRestarting
 			has[o.AttemptID] = true
+			if !yield(o, nil) {
+				return
+			}
+		}
+		marks, err := p.listMarks(ctx, filters)
+		if err != nil {
+			yield(sdk.OwnedObject{}, err)
+			return
+		}
+		for _, v := range marks {
+			o := ownedObject(typeVolume, v.Name, v.Name, v.Labels)
+			o.CreatedAt = engineTime(v.CreatedAt)
 			if !yield(o, nil) {
 				return
 			}
@@ -79,8 +94,19 @@ func (p *provider) allFolders() map[string]*folders {
 	return out
 }
 
-func ownedContainer(id, name string, labels map[string]string) sdk.OwnedObject {
-	o := sdk.OwnedObject{Type: typeContainer, ID: id, Name: name, Owner: labels[sdk.LabelOwner], LedgerID: labels[sdk.LabelLedger]}
+// listMarks returns the volumes that cancels left.
+func (p *provider) listMarks(ctx context.Context, filters client.Filters) ([]volume.Volume, error) {
+	var out []volume.Volume
+	err := p.client.Call(ctx, opList, func(ctx context.Context, api *client.Client) error {
+		res, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: filters})
+		out = res.Items
+		return err
+	})
+	return out, err
+}
+
+func ownedObject(kind, id, name string, labels map[string]string) sdk.OwnedObject {
+	o := sdk.OwnedObject{Type: kind, ID: id, Name: name, Owner: labels[sdk.LabelOwner], LedgerID: labels[sdk.LabelLedger]}
 	// A label that isn't an ID leaves the zero ID.
 	o.RunID, _ = sdk.ParseID(labels[sdk.LabelRun])
 	o.AttemptID, _ = sdk.ParseID(labels[sdk.LabelAttempt])
@@ -102,6 +128,8 @@ func (p *provider) RemoveOwned(ctx context.Context, r sdk.RemoveOwnedRequest) (s
 	switch o.Type {
 	case typeContainer:
 		return sdk.RemoveOwnedResult{}, p.removeOwnedContainer(ctx, o)
+	case typeVolume:
+		return sdk.RemoveOwnedResult{}, p.removeOwnedMark(ctx, o)
 	case typeFolder:
 		return sdk.RemoveOwnedResult{}, p.removeOwnedFolder(o)
 	}
@@ -120,7 +148,7 @@ func (p *provider) removeOwnedContainer(ctx context.Context, o sdk.OwnedObject) 
 	if c.Config != nil {
 		labels = c.Config.Labels
 	}
-	if err := p.sameOwner(o, ownedContainer(c.ID, c.Name, labels)); err != nil {
+	if err := p.sameOwner(o, ownedObject(typeContainer, c.ID, c.Name, labels)); err != nil {
 		return err
 	}
 	if err := p.removeContainer(ctx, opRemove, o.ID, o.Live); err != nil && !errors.Is(err, sdk.NotFound) {
@@ -128,6 +156,29 @@ func (p *provider) removeOwnedContainer(ctx context.Context, o sdk.OwnedObject) 
 	}
 	p.started.forget(o.ID)
 	return p.removeFolders(o.AttemptID, nil)
+}
+
+func (p *provider) removeOwnedMark(ctx context.Context, o sdk.OwnedObject) error {
+	var labels map[string]string
+	err := p.client.Call(ctx, opRemove, func(ctx context.Context, api *client.Client) error {
+		res, err := api.VolumeInspect(ctx, o.ID, client.VolumeInspectOptions{})
+		labels = res.Volume.Labels
+		return err
+	})
+	if errors.Is(err, sdk.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.sameOwner(o, ownedObject(typeVolume, o.ID, o.ID, labels)); err != nil {
+		return err
+	}
+	if o.ID != markName(o.AttemptID) {
+		return p.fail(sdk.FailedPrecondition, opRemove, fmt.Errorf("volume %s is not one that is made here", o.ID))
+	}
+	_, err = p.unmark(ctx, opRemove, o.AttemptID)
+	return err
 }
 
 func (p *provider) removeOwnedFolder(o sdk.OwnedObject) error {

@@ -31,11 +31,14 @@ const (
 // that was never started is started, any other is taken as it is.
 func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobResult, error) {
 	l := r.Launch
-	if l.Kind != Kind || len(l.Problems) > 0 {
-		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, errors.New("the launch is another kind's, or has problems"))
+	if err := ctx.Err(); err != nil {
+		return sdk.RunJobResult{}, p.fail(sdk.CodeOf(err), opRun, err)
 	}
-	if err := p.identity.Check(opRun, l.Identity); err != nil {
+	if err := p.checkLaunch(opRun, l); err != nil {
 		return sdk.RunJobResult{}, err
+	}
+	if len(l.Problems) > 0 {
+		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
 	}
 	req, err := decodeRequest(l.Request)
 	if err != nil {
@@ -54,6 +57,16 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		err = errors.Join(err, p.removeFolders(l.AttemptID, nil))
 	}
 	return res, err
+}
+
+// checkLaunch refuses a launch of another provider, or of a newer version.
+func (p *provider) checkLaunch(op string, l sdk.Launch) error {
+	if l.V > sdk.LaunchVersion {
+		e := p.fail(sdk.FailedPrecondition, op, fmt.Errorf("launch of version %d, this program reads up to %d", l.V, sdk.LaunchVersion))
+		e.Remedy = "use a newer windlass"
+		return e
+	}
+	return p.identity.Check(op, l.Identity)
 }
 
 // send is one sending of a launch.

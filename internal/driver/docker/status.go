@@ -45,8 +45,21 @@ func (p *provider) status(ctx context.Context, h sdk.JobHandle) (sdk.JobStatusRe
 		p.started.forget(h.ID)
 	}
 	res := st.result()
-	if st.ended && st.ran && st.code == killedCode && res.Reason == sdk.ReasonNonzeroExit {
+	if !st.ended || !st.ran {
+		return res, nil
+	}
+	cancelled, err := p.marked(ctx, opStatus, c.Config.Labels)
+	if err != nil {
+		return sdk.JobStatusResult{}, err
+	}
+	if st.code == killedCode && !st.oom {
 		p.explainKill(ctx, c.ID, st, &res)
+	}
+	if cancelled {
+		res.State, res.Reason = sdk.StateCancelled, sdk.ReasonCancelled
+		if st.code == 0 {
+			res.ExitCode = nil // it ended, and did not complete
+		}
 	}
 	return res, nil
 }
@@ -79,8 +92,8 @@ func (p *provider) explainKill(ctx context.Context, id string, st containerState
 		p.log.Debug("events of a killed container not read", "container", id, "err", err)
 		return
 	}
-	if killed {
-		res.Reason, res.Signal = sdk.ReasonSignaled, "SIGKILL"
+	if killed && res.State == sdk.StateFailed {
+		res.Reason, res.Signal = sdk.ReasonSignaled, signalKill
 	}
 }
 
