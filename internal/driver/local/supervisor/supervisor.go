@@ -21,8 +21,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/windlass-run/windlass/internal/driver/local/attempt"
 	"github.com/windlass-run/windlass/internal/driver/local/capture"
@@ -132,10 +135,36 @@ func (s *supervisor) readOrder() error {
 		return fmt.Errorf("read order: %w", err)
 	}
 	s.folder = attempt.Folder(s.order.Path)
+	keep := ReplyFD
 	if s.order.Stdin {
+		keep = StdinFD
 		syscall.CloseOnExec(StdinFD)
 	}
+	closeInherited(keep)
 	return nil
+}
+
+// closeInherited closes what the submitter happened to have open for its
+// children, above keep: whoever waits for the end of such a pipe would wait for
+// us and for the job. What this program opens itself is closed on exec, by
+// which the two are told apart.
+func closeInherited(keep int) {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		if list, err = os.ReadDir("/dev/fd"); err != nil {
+			return
+		}
+	}
+	for _, e := range list {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= keep {
+			continue
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
 }
 
 // run answers as soon as the job runs, or is recorded as one that can't.
