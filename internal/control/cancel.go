@@ -51,12 +51,11 @@ func (e *Engine) adoptOrphan(ctx context.Context, id sdk.ID) error {
 	if err != nil {
 		return err
 	}
-	for _, h := range holders {
-		if h.ID == run.Holder && !lockFree(h.LockFile) && !e.clock.Now().After(h.Expires) {
-			return nil
-		}
+	g := e.deadHolders(holders)
+	if run.Holder == e.self.ID || !g.free(run) {
+		return nil
 	}
-	_, err = e.Recover(ctx, "")
+	_, err = e.takeUp(ctx, []ledger.Run{run}, g, false)
 	return err
 }
 
@@ -81,9 +80,11 @@ func (e *Engine) Abandon(ctx context.Context, id sdk.ID, actor, why string) erro
 	w := ledger.Write{Run: id, Events: []ledger.NewEvent{{Attempt: run.Attempt, Kind: ledger.KindAbandoned, Actor: actor,
 		Change: ledger.Change{V: ledger.ChangeVersion, Phase: ledger.PhaseEnded, State: sdk.StateLost, Reason: reason(lostReason),
 			Message: text("abandoned by " + actor + ": " + why)}}}}
+	hits("before", w.Events)
 	if err := e.o.Store.Write(ctx, w); err != nil {
 		return err
 	}
+	hits("after", w.Events)
 	if r := e.runner(id); r != nil {
 		r.poke()
 		return nil

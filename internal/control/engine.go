@@ -63,6 +63,9 @@ type Options struct {
 	Log   *slog.Logger
 	// Warn, when not nil, takes sentences for the person at the terminal.
 	Warn func(run sdk.ID, message string)
+	// Redact, when not nil, takes secret values out of texts that come from
+	// backends, before they are recorded, compared or shown.
+	Redact func(text string) string
 }
 
 // Engine drives runs. It is safe for concurrent use. It does nothing in the
@@ -110,6 +113,9 @@ func New(_ context.Context, o Options) (*Engine, error) {
 	}
 	if o.Kind == "" {
 		o.Kind = "command"
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
 	}
 	if o.Owner == "" {
 		o.Owner = o.Store.ID()
@@ -334,7 +340,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	e.end()
-	e.wg.Wait()
+	err = errors.Join(err, e.settleDown(ctx))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.joined {
@@ -348,9 +354,33 @@ func (e *Engine) Close(ctx context.Context) error {
 	return err
 }
 
+// settleDown waits until nothing of the engine runs any more. A provider that
+// doesn't end its calls can't hold it up past ctx and a moment: what such a call
+// still writes is fenced off once the holder is gone.
+func (e *Engine) settleDown(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		e.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelCall)
+	defer cancel()
+	select {
+	case <-done:
+		return nil
+	case <-late.Done():
+		return sdk.Errorf(sdk.DeadlineExceeded, "close engine", "a provider doesn't end its calls")
+	}
+}
+
 // warn tells the person at the terminal, and the log.
 func (e *Engine) warn(run sdk.ID, format string, args ...any) {
-	msg := fmt.Sprintf(format, args...)
+	msg := e.o.Redact(fmt.Sprintf(format, args...))
 	e.log.Warn(msg, "run", run)
 	if e.o.Warn != nil {
 		e.o.Warn(run, msg)

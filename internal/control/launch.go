@@ -101,13 +101,33 @@ func (r *runner) send() error {
 		return errStopped
 	}
 	if sdk.IsClear(err) {
-		if sdk.IsRetryable(err) {
+		switch {
+		case r.doubt:
+			// It is this send that was refused; the first may have been taken.
+			return r.stillInDoubt(err)
+		case sdk.IsRetryable(err):
 			return r.waitForRoom(err)
 		}
 		return r.refused(err)
 	}
 	r.e.log.Info("launch in doubt", "run", r.id, "err", err)
 	return nil // the phase stays submitting: settle looks it up
+}
+
+// doubtWait is the wait between sends of a launch in doubt that are refused.
+const doubtWait = time.Minute
+
+// stillInDoubt shows a launch that may have made its job, and can't be sent
+// again to find out.
+func (r *runner) stillInDoubt(cause error) error {
+	msg := r.e.o.Redact("the reply to the launch was lost, and it can't be sent again: " + cause.Error())
+	if r.run.Reason != sdk.ReasonSubmitUnconfirmed || r.run.Message != msg {
+		err := r.record(r.event(ledger.KindObserved, ledger.Change{State: sdk.StateUnknown, Reason: reason(sdk.ReasonSubmitUnconfirmed), Message: text(msg)}))
+		if err != nil {
+			return err
+		}
+	}
+	return r.sleep(doubtWait)
 }
 
 func (r *runner) accepted(kind ledger.Kind, h sdk.JobHandle, adopted bool) error {
@@ -130,7 +150,7 @@ func (r *runner) waitForRoom(cause error) error {
 	if errors.As(cause, &e) && e.Reason != "" && sdk.LegalReason(sdk.StatePending, e.Reason) {
 		why = e.Reason
 	}
-	if r.run.Reason != why || r.run.Message != cause.Error() {
+	if r.run.Reason != why || r.run.Message != r.e.o.Redact(cause.Error()) {
 		err := r.record(r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(why), Message: text(cause.Error())}))
 		if err != nil {
 			return err
@@ -175,6 +195,11 @@ func (r *runner) startOver() (over bool, left time.Duration) {
 	return left <= 0, left
 }
 
+func (r *runner) startIsOver() bool {
+	over, _ := r.startOver()
+	return over
+}
+
 // refused ends an attempt that the backend refused for good.
 func (r *runner) refused(cause error) error {
 	return r.endUnsent(sdk.StateFailed, refusalReason(cause), cause.Error())
@@ -182,8 +207,10 @@ func (r *runner) refused(cause error) error {
 
 func refusalReason(err error) sdk.Reason {
 	var e *sdk.Error
-	if errors.As(err, &e) && e.Reason != "" && sdk.LegalReason(sdk.StateFailed, e.Reason) {
-		return e.Reason
+	for cause := err; errors.As(cause, &e); cause = e.Err {
+		if e.Reason != "" && sdk.LegalReason(sdk.StateFailed, e.Reason) {
+			return e.Reason
+		}
 	}
 	switch sdk.CodeOf(err) {
 	case sdk.PermissionDenied:
@@ -239,16 +266,21 @@ func (r *runner) settle() error {
 			return err
 		case decision == lookAdopted:
 			return nil
+		case decision == lookResend && !r.absent && (!r.run.CancelAt.IsZero() || r.startIsOver()) && sdk.Has(r.back.Provider, sdk.Finder().String()):
+			// Sending again would make a job only to end it: look until it is
+			// plain whether there is one.
+			wait = max(wait, time.Second)
 		case decision == lookResend:
-			if !r.run.CancelAt.IsZero() {
+			if r.absent && !r.run.CancelAt.IsZero() {
 				return r.endUnsent(sdk.StateCancelled, sdk.ReasonCancelled, "cancelled; it is proven that nothing was made")
 			}
-			if over, _ := r.startOver(); over {
+			if r.absent && r.startIsOver() {
 				return r.endUnsent(sdk.StateFailed, sdk.ReasonStartTimeout, "not accepted within the start time-out")
 			}
 			if err := r.sleep(b.NextBackOff()); err != nil {
 				return err
 			}
+			r.doubt = !r.absent
 			return r.resend()
 		case decision == lookUnconfirmed:
 			if err := r.showUnconfirmed(); err != nil {
@@ -277,6 +309,7 @@ func (r *runner) lookUp() (lookDecision, time.Duration, error) {
 	// The identical launch may go out again while the backend's token holds; a
 	// tenth is kept back for the clocks.
 	inWindow := rule.Window > 0 && r.e.clock.Now().Before(sent.Add(rule.Window*9/10))
+	r.absent = false
 	finder, ok := sdk.Of(r.back.Provider, sdk.Finder())
 	if !ok {
 		if inWindow || rule.By == sdk.SubmitByName {
@@ -302,6 +335,7 @@ func (r *runner) lookUp() (lookDecision, time.Duration, error) {
 		}
 		return lookAgain, 0, sdk.Errorf(sdk.Internal, "find jobs", "provider %s found jobs of other attempts only", r.back.Name)
 	case sdk.FindAbsent:
+		r.absent = true
 		return lookResend, 0, nil
 	case sdk.FindNotVisible:
 		if inWindow {

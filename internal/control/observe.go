@@ -116,6 +116,7 @@ func (r *runner) illegal(res sdk.JobStatusResult) error {
 // progress records a state that isn't final, if it is news.
 func (r *runner) progress(res sdk.JobStatusResult) error {
 	a := r.attempt()
+	res.Message = r.e.o.Redact(res.Message)
 	c := ledger.Change{State: res.State, Reason: reason(res.Reason), Message: text(res.Message), Launches: res.Launches, OOM: res.OOMObserved}
 	kind := ledger.KindObserved
 	news := a.State != res.State || a.Reason != res.Reason || a.Message != res.Message || res.Launches > a.Launches || res.OOMObserved && !a.OOM
@@ -158,6 +159,7 @@ func (r *runner) progress(res sdk.JobStatusResult) error {
 // show records a state that we ourselves conclude, once.
 func (r *runner) show(state sdk.JobState, why sdk.Reason, message string, raw map[string]string) error {
 	a := r.attempt()
+	message = r.e.o.Redact(message)
 	if a.State == state && a.Reason == why && a.Message == message {
 		return nil
 	}

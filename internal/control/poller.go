@@ -326,6 +326,20 @@ func (p *poller) hint(attempt sdk.ID) {
 	}
 }
 
+// LookNow asks the backends for all jobs at once, for when credentials were
+// renewed that some of them lacked.
+func (e *Engine) LookNow() {
+	e.mu.Lock()
+	var all []*poller
+	for _, p := range e.pollers {
+		all = append(all, p)
+	}
+	e.mu.Unlock()
+	for _, p := range all {
+		p.hint(sdk.ID{})
+	}
+}
+
 // dueHeap orders tracked jobs by their next look.
 type dueHeap []*tracked
 

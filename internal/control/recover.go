@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -13,80 +12,35 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// recoverBatch bounds one claim, so that several holders may share the work.
-const recoverBatch = 500
-
 // Recover claims the open runs that nobody drives, or whose holder died, and
-// drives them. An empty provider means all. It returns how many it took.
+// drives them; an empty provider means those of all. It returns how many it
+// took. A run whose provider can't be opened here is shown as unknown, with the
+// reason, and left: another process may have what it needs.
 func (e *Engine) Recover(ctx context.Context, provider string) (int, error) {
 	holders, err := e.o.Store.Holders(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if provider != "" {
-		// Called in a loop by a waiting queue: the cheap question first.
-		free, err := e.orphaned(ctx, holders)
-		if err != nil || !free {
-			return 0, err
-		}
-	}
-	if err := e.join(ctx); err != nil {
+	gone := e.deadHolders(holders)
+	runs, err := e.orphans(ctx, provider, gone)
+	if err != nil {
 		return 0, err
 	}
-	var dead []sdk.ID
-	lapsed := map[sdk.ID]time.Time{}
-	for _, h := range holders {
-		if h.ID == e.self.ID {
-			continue
-		}
-		switch free := lockFree(h.LockFile); {
-		case free:
-			dead = append(dead, h.ID)
-		case e.clock.Now().After(h.Expires):
-			dead = append(dead, h.ID)
-			lapsed[h.ID] = h.Expires
-		}
+	if provider != "" && len(runs) == 0 && len(gone.dead) == 0 {
+		return 0, nil // called in a loop by a waiting queue
 	}
-	total := 0
-	for {
-		before, err := e.heldBy(ctx, dead)
-		if err != nil {
-			return total, err
-		}
-		runs, err := e.o.Store.ClaimAll(ctx, e.self.ID, dead, recoverBatch)
-		if err != nil {
-			return total, err
-		}
-		for _, run := range runs {
-			if run.Attempt == 0 {
-				if err := e.closeAction(ctx, run); err != nil {
-					return total, err
-				}
-				continue
-			}
-			if err := e.resume(ctx, run, lapsed[before[run.ID]]); err != nil {
-				e.cannotResume(ctx, run, err)
-				continue
-			}
-			total++
-		}
-		if len(runs) < recoverBatch {
-			break
-		}
+	total, err := e.takeUp(ctx, runs, gone, provider == "")
+	if err != nil {
+		return total, err
 	}
-	for _, id := range dead {
-		if _, slow := lapsed[id]; slow {
-			continue // it may come back to find that its runs are gone
-		}
+	for id := range gone.dead {
 		if err := e.o.Store.RemoveHolder(ctx, id); err != nil && sdk.CodeOf(err) != sdk.NotFound {
 			return total, err
 		}
 	}
 	for _, h := range holders {
-		for _, id := range dead {
-			if _, slow := lapsed[id]; h.ID == id && !slow {
-				_ = os.Remove(h.LockFile)
-			}
+		if gone.dead[h.ID] {
+			_ = os.Remove(h.LockFile)
 		}
 	}
 	return total, nil
@@ -99,59 +53,6 @@ func (e *Engine) closeAction(ctx context.Context, run ledger.Run) error {
 		V: ledger.ChangeVersion, State: sdk.StateLost, Reason: reason(sdk.ReasonLost), Finished: true,
 		Message: text("the process died before the outcome of the call was recorded")}}}}
 	return e.o.Store.Write(ctx, w)
-}
-
-// orphaned reports whether any holder is dead.
-func (e *Engine) orphaned(ctx context.Context, holders []ledger.Holder) (bool, error) {
-	known := map[sdk.ID]bool{}
-	for _, h := range holders {
-		known[h.ID] = true
-		if h.ID != e.self.ID && (lockFree(h.LockFile) || e.clock.Now().After(h.Expires)) {
-			return true, nil
-		}
-	}
-	for run, err := range e.o.Store.Runs(ctx, ledger.RunFilter{Open: true}) {
-		if err != nil {
-			return false, err
-		}
-		if !known[run.Holder] {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func (e *Engine) heldBy(ctx context.Context, holders []sdk.ID) (map[sdk.ID]sdk.ID, error) {
-	out := map[sdk.ID]sdk.ID{}
-	for _, h := range holders {
-		for run, err := range e.o.Store.Runs(ctx, ledger.RunFilter{Open: true, Holder: h}) {
-			if err != nil {
-				return nil, err
-			}
-			out[run.ID] = h
-		}
-	}
-	return out, nil
-}
-
-// cannotResume shows why a run is driven by nobody, once, and leaves it.
-func (e *Engine) cannotResume(ctx context.Context, run ledger.Run, cause error) {
-	e.log.Warn("run can't be taken up", "run", run.ID, "err", cause)
-	why := sdk.ReasonUnknown
-	if c := sdk.CodeOf(cause); c == sdk.Unauthenticated || c == sdk.NotFound || c == sdk.FailedPrecondition {
-		why = sdk.ReasonCredentials
-	}
-	if !run.State.Terminal() && run.State != sdk.StateUnknown {
-		w := ledger.Write{Run: run.ID, Holder: e.self.ID, Fence: run.Fence, Events: []ledger.NewEvent{{Attempt: run.Attempt, Kind: ledger.KindObserved,
-			Actor: e.o.Actor, Change: ledger.Change{V: ledger.ChangeVersion, State: sdk.StateUnknown, Reason: reason(why),
-				Message: text("nobody drives it: " + strings.ToValidUTF8(cause.Error(), "?"))}}}}
-		if err := e.o.Store.Write(ctx, w); err != nil {
-			e.log.Warn("state not recorded", "run", run.ID, "err", err)
-		}
-	}
-	if err := e.o.Store.Release(ctx, run.ID, e.self.ID, run.Fence); err != nil {
-		e.log.Warn("run not released", "run", run.ID, "err", err)
-	}
 }
 
 // lockFree reports whether a holder's lock is proven to be free: its process is
@@ -204,12 +105,15 @@ func (e *Engine) resume(ctx context.Context, run ledger.Run, lapsed time.Time) e
 		}
 	}
 	if !e.hold(r) {
-		return sdk.Errorf(sdk.Canceled, "take up run", "the engine is closing, or drives it already")
+		return errNotHeld
 	}
 	return nil
 }
 
+var errNotHeld = sdk.Errorf(sdk.Canceled, "take up run", "the engine is closing, or drives it already")
+
 // Take claims one run from its present holder, which gives it up, and drives it.
+// A run that it can't drive is left without a holder.
 func (e *Engine) Take(ctx context.Context, id sdk.ID) error {
 	run, err := e.o.Store.Run(ctx, id)
 	if err != nil {
@@ -232,5 +136,12 @@ func (e *Engine) Take(ctx context.Context, id sdk.ID) error {
 	if run.Fence != fence {
 		return sdk.Errorf(sdk.Aborted, "take run", "run %s was taken by another holder", id.Short())
 	}
-	return e.resume(ctx, run, time.Time{})
+	if err := e.resume(ctx, run, time.Time{}); err != nil {
+		if e.runner(id) != nil {
+			return nil // taken up by a recovery in the same moment
+		}
+		e.letGo(ctx, run)
+		return err
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,9 @@ type runner struct {
 	req SubmitRequest
 	// fresh: the launch was never sent, though the phase is submitting.
 	fresh bool
+	// absent: a look has proven that the launch in doubt made nothing; doubt:
+	// it was sent again without that proof.
+	absent, doubt bool
 
 	mu    sync.Mutex
 	run   ledger.Run
@@ -178,6 +182,7 @@ func (r *runner) write(admit *ledger.Admission, events ...ledger.NewEvent) error
 			events[i].Actor = r.e.o.Actor
 		}
 		events[i].Change.V = ledger.ChangeVersion
+		r.e.redact(&events[i].Change)
 	}
 	w := ledger.Write{Run: r.id, Holder: r.e.self.ID, Fence: r.fence, Admit: admit, Events: events}
 	wait := 100 * time.Millisecond
@@ -267,6 +272,35 @@ func (r *runner) reload() error {
 // event makes an event of the current attempt.
 func (r *runner) event(kind ledger.Kind, c ledger.Change) ledger.NewEvent {
 	return ledger.NewEvent{Attempt: r.attempt().Number, Kind: kind, Change: c}
+}
+
+// redact takes secret values out of all texts of a change that come from a
+// backend or an error.
+func (e *Engine) redact(c *ledger.Change) {
+	for _, t := range []*string{c.Message, c.CleanupErr} {
+		if t != nil {
+			*t = e.o.Redact(*t)
+		}
+	}
+	c.Raw, c.Detail = e.redactMap(c.Raw), e.redactMap(c.Detail)
+}
+
+func (e *Engine) redactMap(m map[string]string) map[string]string {
+	var out map[string]string
+	for k, v := range m {
+		clean := e.o.Redact(v)
+		if clean == v {
+			continue
+		}
+		if out == nil {
+			out = maps.Clone(m)
+		}
+		out[k] = clean
+	}
+	if out == nil {
+		return m
+	}
+	return out
 }
 
 func reason(v sdk.Reason) *sdk.Reason { return &v }

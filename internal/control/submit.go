@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -66,6 +67,9 @@ func (e *Engine) check(ctx context.Context, req SubmitRequest) (Backend, sdk.Job
 func (e *Engine) checkGuarantees(back Backend, spec sdk.JobSpec) []sdk.Problem {
 	g := back.Info().Guarantees
 	var ps []sdk.Problem
+	if back.Driver != nil {
+		ps = secret.Check(spec.Secrets, []string{secret.SchemeEnv, secret.SchemeFile}, *back.Driver)
+	}
 	bad := func(field, value, format string, args ...any) {
 		ps = append(ps, sdk.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...), Code: sdk.Unimplemented})
 	}

@@ -3,6 +3,7 @@ package secret
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -29,6 +30,7 @@ const minRedacted = 4
 type Redactor struct {
 	mu       sync.RWMutex
 	count    map[string]int
+	known    map[[sha256.Size]byte]bool
 	replacer *strings.Replacer
 }
 
@@ -56,6 +58,26 @@ func (r *Redactor) Learn(v sdk.SecretValue) (forget func()) {
 			}
 		}
 	})
+}
+
+// Know adds a value for good, once however often it comes.
+func (r *Redactor) Know(v sdk.SecretValue) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	h := sha256.Sum256(v.Reveal())
+	known := r.known[h]
+	if !known {
+		if r.known == nil {
+			r.known = map[[sha256.Size]byte]bool{}
+		}
+		r.known[h] = true
+	}
+	r.mu.Unlock()
+	if !known {
+		r.Learn(v)
+	}
 }
 
 // formsOf lists the texts in which a value may turn up.

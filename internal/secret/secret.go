@@ -5,10 +5,9 @@
 // file of the submitter's. Others belong to backends, which fetch the value
 // themselves; a resolver is given further ones as a map.
 //
-// A value is in memory alone. The background process doesn't have the
-// submitter's environment, so the submitter resolves what a run's later
-// attempts need beforehand ([Resolver.Snapshot]) and hands it over on the 0600
-// socket; a run's own values then stand in its context ([With]).
+// A value is in memory alone. A process that drives the runs of others must not
+// take its own variables for theirs: it resolves by [Elsewhere], and by what the
+// context of a call brings of the run's own submitter ([Own], [Bind], [With]).
 package secret
 
 import (
@@ -63,7 +62,7 @@ func NewResolver(schemes map[string]Scheme, redactor *Redactor) *Resolver {
 func (r *Resolver) Schemes() []string { return slices.Sorted(maps.Keys(r.schemes)) }
 
 // ResolveSecret returns the value of a reference: that of the run whose values
-// the context carries, else what the scheme finds. An unknown scheme is
+// the context carries, else what the run's own scheme, or ours, finds. An unknown scheme is
 // Unimplemented.
 func (r *Resolver) ResolveSecret(ctx context.Context, ref sdk.SecretRef) (sdk.SecretValue, error) {
 	p, err := sdk.ParseSecretRef(string(ref))
@@ -75,17 +74,19 @@ func (r *Resolver) ResolveSecret(ctx context.Context, ref sdk.SecretRef) (sdk.Se
 			return v, nil
 		}
 	}
-	scheme, ok := r.schemes[p.Scheme]
+	scheme, ok := r.scheme(ctx, p.Scheme)
 	if !ok {
 		return sdk.SecretValue{}, unknownScheme(p.Scheme, r.Schemes())
 	}
 	v, err := scheme(ctx, p)
 	if err != nil {
-		return sdk.SecretValue{}, &sdk.Error{Code: sdk.CodeOf(err), Op: "resolve secret", ID: idOf(err), Err: fmt.Errorf("%s: %w", ref, err)}
+		out := &sdk.Error{Code: sdk.CodeOf(err), Op: "resolve secret", ID: idOf(err), Err: fmt.Errorf("%s: %w", ref, err)}
+		if out.ID == ErrNotHeld {
+			out.Reason = sdk.ReasonCredentials
+		}
+		return sdk.SecretValue{}, out
 	}
-	if r.redactor != nil {
-		r.redactor.Learn(v)
-	}
+	r.redactor.Know(v)
 	return v, nil
 }
 
