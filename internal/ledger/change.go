@@ -158,7 +158,7 @@ func normalize(c *Change) error {
 	}
 	errs = append(errs, normalizeJSON("handle", (*[]byte)(&c.Handle)))
 	for _, s := range []**string{&c.Message, &c.CleanupErr} {
-		if *s != nil {
+		if *s != nil && !utf8.ValidString(**s) {
 			t := ValidText(**s)
 			*s = &t
 		}
@@ -166,7 +166,7 @@ func normalize(c *Change) error {
 	for _, s := range []*string{&c.Signal, &c.CancelBy, &c.CancelWhy, (*string)(&c.Phase), (*string)(&c.State), (*string)(&c.Verdict)} {
 		*s = ValidText(*s)
 	}
-	if c.Reason != nil {
+	if c.Reason != nil && !utf8.ValidString(string(*c.Reason)) {
 		r := sdk.Reason(ValidText(string(*c.Reason)))
 		c.Reason = &r
 	}
@@ -190,6 +190,10 @@ func normalizeTime(name string, t *time.Time) error {
 func normalizeJSON(name string, b *[]byte) error {
 	if len(*b) == 0 || string(*b) == "null" {
 		*b = nil
+		return nil
+	}
+	if isCanonical(*b) {
+		*b = bytes.Clone(*b)
 		return nil
 	}
 	out, err := sdk.CanonicalJSON(*b)

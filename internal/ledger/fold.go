@@ -2,12 +2,14 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -71,7 +73,7 @@ func Apply(run Run, attempts []Attempt, ev Event, c Change) (Run, []Attempt, err
 		if c.Reason != nil {
 			reason = *c.Reason
 		}
-		if !sdk.LegalReason(c.State, reason) {
+		if !legalReason(c.State, reason) {
 			return refuse("reason %q can't stand beside state %q", reason, c.State)
 		}
 	}
@@ -201,7 +203,7 @@ func checkFinal(state sdk.JobState, reason sdk.Reason, code *int, c Change) erro
 		next = state
 	}
 	switch {
-	case c.Reason != nil && !sdk.LegalReason(next, *c.Reason):
+	case c.Reason != nil && !legalReason(next, *c.Reason):
 		return fmt.Errorf("reason %q can't stand beside state %q", *c.Reason, next)
 	case !state.Terminal():
 	case next != state:
@@ -212,6 +214,28 @@ func checkFinal(state sdk.JobState, reason sdk.Reason, code *int, c Change) erro
 		return fmt.Errorf("exit code %d of the final state %s can't become %d", *code, state, *c.ExitCode)
 	}
 	return nil
+}
+
+// legalPairs is sdk's table of reasons, made into a set once: every event is
+// looked up in it.
+var legalPairs = sync.OnceValue(func() map[legalPair]bool {
+	set := map[legalPair]bool{}
+	for _, state := range sdk.JobStates() {
+		set[legalPair{state, ""}] = sdk.LegalReason(state, "")
+		for _, rule := range sdk.ReasonRules() {
+			set[legalPair{state, rule.Reason}] = sdk.LegalReason(state, rule.Reason)
+		}
+	}
+	return set
+})
+
+type legalPair struct {
+	state  sdk.JobState
+	reason sdk.Reason
+}
+
+func legalReason(state sdk.JobState, reason sdk.Reason) bool {
+	return legalPairs()[legalPair{state, reason}]
 }
 
 func phaseRank(p Phase) int {
@@ -262,22 +286,24 @@ func GenesisHash(ledgerID string) string {
 // HashEvent returns the hash of an event: SHA-256 over its fields, each with
 // its length in front, the previous hash first.
 func HashEvent(ev Event) string {
-	h := sha256.New()
-	field := func(b []byte) {
-		var n [8]byte
-		for i := range n {
-			n[7-i] = byte(len(b) >> (8 * i))
-		}
-		h.Write(n[:])
-		h.Write(b)
-	}
-	field([]byte(ev.Prev))
-	field([]byte(strconv.FormatInt(ev.Seq, 10)))
-	field([]byte(strconv.FormatInt(ev.At.UnixNano(), 10)))
-	field(ev.Run[:])
-	field([]byte(strconv.Itoa(ev.Attempt)))
-	field([]byte(ev.Kind))
-	field([]byte(ev.Actor))
-	field(ev.Change)
-	return hex.EncodeToString(h.Sum(nil))
+	b := make([]byte, 0, 512)
+	b = appendField(b, ev.Prev)
+	b = appendNumber(b, ev.Seq)
+	b = appendNumber(b, ev.At.UnixNano())
+	b = appendField(b, ev.Run[:])
+	b = appendNumber(b, int64(ev.Attempt))
+	b = appendField(b, ev.Kind)
+	b = appendField(b, ev.Actor)
+	b = appendField(b, ev.Change)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func appendField[T ~string | ~[]byte](b []byte, field T) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(len(field))), field...)
+}
+
+func appendNumber(b []byte, n int64) []byte {
+	var text [20]byte
+	return appendField(b, strconv.AppendInt(text[:0], n, 10))
 }

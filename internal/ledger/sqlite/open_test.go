@@ -186,6 +186,37 @@ func TestHeadFileNeverGoesBack(t *testing.T) {
 	}
 }
 
+// emptyLog moves everything into the database's main file.
+func emptyLog(t testing.TB, dir string) {
+	t.Helper()
+	if _, err := sqlite.Exec(t.Context(), dbPath(dir), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dbPath(dir) + "-wal"); err == nil {
+		t.Fatal("the log is still there")
+	}
+}
+
+// TestLogIsLeftAndTakenUp: a small log outlives its process, a large one goes.
+func TestLogIsLeftAndTakenUp(t *testing.T) {
+	dir, head := written(t, 3)
+	if info, err := os.Stat(dbPath(dir) + "-wal"); err != nil || info.Size() == 0 {
+		t.Errorf("the small log: %v, %v", info, err)
+	}
+	s := open(t, dir, sqlite.Options{})
+	if rep, err := s.Verify(t.Context(), &head); err != nil || rep.Head != head || len(rep.Faults) != 0 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	fill(t, s, 300)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dbPath(dir) + "-wal"); err == nil {
+		t.Errorf("a log of %d bytes was left", info.Size())
+	}
+	open(t, dir, sqlite.Options{})
+}
+
 func TestDamagedFiles(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -199,12 +230,14 @@ func TestDamagedFiles(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir, _ := written(t, 20)
+			emptyLog(t, dir)
 			write(t, dbPath(dir), tc.damage(read(t, dbPath(dir))))
 			refused(t, dir, sqlite.Options{}, sdk.DataLoss, "ledger.damaged", "windlass ledger verify", "backup")
 		})
 	}
 	t.Run("a page inside", func(t *testing.T) {
 		dir, _ := written(t, 20)
+		emptyLog(t, dir)
 		b := read(t, dbPath(dir))
 		for i := 2 * 4096; i < len(b); i++ {
 			b[i] ^= 0x5a
