@@ -46,6 +46,12 @@ type ReapItem struct {
 // when expired, ended, and of the owner that the request names.
 func (e *Engine) Reap(ctx context.Context, req ReapRequest) iter.Seq2[ReapItem, error] {
 	return func(yield func(ReapItem, error) bool) {
+		if !req.DryRun {
+			if err := e.sweepSpools(ctx); err != nil {
+				yield(ReapItem{}, err)
+				return
+			}
+		}
 		names := req.Providers
 		if len(names) == 0 {
 			names = e.o.Providers.Names()

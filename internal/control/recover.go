@@ -29,6 +29,9 @@ func (e *Engine) Recover(ctx context.Context, provider string) (int, error) {
 	if provider != "" && len(runs) == 0 && len(gone.dead) == 0 {
 		return 0, nil // called in a loop by a waiting queue
 	}
+	if err := e.sweepSpools(ctx); err != nil {
+		return 0, err
+	}
 	total, err := e.takeUp(ctx, runs, gone, provider == "")
 	if err != nil {
 		return total, err

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -30,6 +31,10 @@ func (e *Engine) spoolInputs(run sdk.ID, req SubmitRequest, set *settings) error
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("spool inputs: %w", err)
+	}
+	// Tells a sweeper that somebody is at work here before there is a row.
+	if err := os.WriteFile(filepath.Join(dir, spoolHolder), []byte(e.self.LockFile), 0o600); err != nil {
 		return fmt.Errorf("spool inputs: %w", err)
 	}
 	if req.Ambient != nil {
@@ -107,6 +112,42 @@ func (r *runner) ambient() (*sdk.Ambient, error) {
 		return nil, sdk.Errorf(sdk.DataLoss, "read spool", "%w", err)
 	}
 	return amb, nil
+}
+
+// spoolHolder names the lock of the process that made a spool.
+const spoolHolder = "holder"
+
+// sweepSpools removes the spools of submitters that died before their run had
+// a row, and of runs that are over.
+func (e *Engine) sweepSpools(ctx context.Context) error {
+	root := filepath.Join(e.o.StateDir, "spool")
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sweep spools: %w", err)
+	}
+	for _, ent := range entries {
+		id, err := sdk.ParseID(ent.Name())
+		if err != nil {
+			continue // not ours
+		}
+		run, err := e.o.Store.Run(ctx, id)
+		switch {
+		case err == nil && run.Open():
+			continue
+		case err != nil && sdk.CodeOf(err) != sdk.NotFound:
+			return err
+		case err != nil:
+			lock, err := os.ReadFile(filepath.Join(root, ent.Name(), spoolHolder))
+			if err != nil || len(lock) == 0 || !lockFree(string(lock)) {
+				continue
+			}
+		}
+		e.removeSpool(id)
+	}
+	return nil
 }
 
 func (e *Engine) removeSpool(run sdk.ID) {

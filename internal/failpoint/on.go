@@ -16,21 +16,36 @@ import (
 // Enabled reports whether the program was built with failpoints.
 const Enabled = true
 
-// point is one armed boundary: WINDLASS_FAILPOINT=NAME=ACTION[@N][,...], where
-// ACTION is kill, stop or exit, and N counts the hits until it acts.
+// point is one armed boundary: WINDLASS_FAILPOINT=ROLE/NAME=ACTION[@N][,...],
+// where ROLE is command, keeper or supervisor, ACTION is kill, stop or exit,
+// and N counts the hits until it acts.
 type point struct {
 	action string
 	after  int64
 	hits   atomic.Int64
 }
 
-var armed = parse(os.Getenv("WINDLASS_FAILPOINT"))
+var armed = parse(role(), os.Getenv("WINDLASS_FAILPOINT"))
 
-func parse(s string) map[string]*point {
+// role is what this process is, by its hidden first argument.
+func role() string {
+	if len(os.Args) > 1 {
+		switch {
+		case strings.HasPrefix(os.Args[1], "__keeper"):
+			return "keeper"
+		case strings.HasPrefix(os.Args[1], "__"):
+			return "supervisor"
+		}
+	}
+	return "command"
+}
+
+func parse(self, s string) map[string]*point {
 	out := map[string]*point{}
 	for _, part := range strings.Split(s, ",") {
-		name, action, ok := strings.Cut(part, "=")
-		if !ok {
+		who, rest, _ := strings.Cut(part, "/")
+		name, action, ok := strings.Cut(rest, "=")
+		if !ok || who != self {
 			continue
 		}
 		p := &point{action: action, after: 1}

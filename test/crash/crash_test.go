@@ -1,0 +1,209 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
+)
+
+// rounds is how often each boundary is hit.
+func rounds(t *testing.T) int {
+	t.Helper()
+	s := os.Getenv("WINDLASS_CRASH_ROUNDS")
+	if s == "" {
+		return 5
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("WINDLASS_CRASH_ROUNDS=%q is no number of rounds", s)
+	}
+	return n
+}
+
+// scenario is a way to bring a process to a boundary.
+type scenario int
+
+const (
+	// plain runs the job to its end.
+	plain scenario = iota
+	// cancelled cancels a job that hangs.
+	cancelled
+	// kept leaves the job's objects there.
+	kept
+	// refused asks for what the backend refuses at launch.
+	refused
+	// doubtful loses the launch's reply first: the command dies right behind
+	// the call, and what takes over looks it up.
+	doubtful
+	// abandoned gives up a run in doubt.
+	abandoned
+	// never: the boundary isn't on any process's path here.
+	never
+)
+
+// scenarioOf says how a boundary is reached.
+func scenarioOf(point string) scenario {
+	switch {
+	case strings.HasPrefix(point, "write."+string(ledger.KindAbandoned)):
+		return abandoned
+	case strings.HasPrefix(point, "write."+string(ledger.KindAdopted)), strings.HasPrefix(point, "call.find"):
+		return doubtful
+	case strings.HasPrefix(point, "write."+string(ledger.KindRefused)):
+		return refused
+	case strings.HasPrefix(point, "write."+string(ledger.KindKept)):
+		return kept
+	case strings.HasPrefix(point, "call.cancel"):
+		return cancelled
+	}
+	return plain
+}
+
+// keeperReaches says whether a keeper, which takes a run over once the backend
+// has it, comes to the boundary.
+func keeperReaches(point string) bool {
+	for _, early := range []string{"write.intent", "write.submitting", "write.submitted", "write.refused", "call.prepare", "call.run.", "write.abandoned"} {
+		if strings.HasPrefix(point, early) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestEveryBoundary(t *testing.T) {
+	for _, driver := range []string{"local", "fake", "docker"} {
+		for _, victim := range []string{"command", "keeper"} {
+			for _, point := range control.Failpoints() {
+				sc := scenarioOf(point)
+				if sc == never || victim == "keeper" && !keeperReaches(point) || !reachable(driver, sc) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/%s", driver, victim, point), func(t *testing.T) {
+					t.Parallel()
+					for i := range rounds(t) {
+						crashOnce(t, driver, victim, point, sc)
+						if t.Failed() {
+							t.Fatalf("in round %d", i+1)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// reachable leaves out what a backend has no way to do: see each reason.
+func reachable(driver string, sc scenario) bool {
+	switch sc {
+	case refused:
+		// A local process's failed start is an outcome, not a refusal.
+		return driver != "local"
+	case abandoned:
+		// Only a backend that proves nothing leaves a run in doubt for good.
+		return driver == "fake"
+	}
+	return true
+}
+
+// crashOnce kills the victim at the boundary, lets a second command go on, and
+// asserts what is left.
+func crashOnce(t *testing.T, driver, victim, point string, sc scenario) {
+	t.Helper()
+	h := newHost(t, driver)
+	arm := victim + "/" + point + "=kill"
+	wantCode, wantState := 7, "failed"
+	switch sc {
+	case plain:
+		h.start(victim, arm, h.job())
+	case kept:
+		h.start(victim, arm, h.job("--cleanup", "never"))
+	case refused:
+		wantCode, wantState = 125, "failed"
+		h.start(victim, arm, h.refused())
+	case cancelled:
+		wantCode, wantState = 130, "cancelled"
+		h.startAndCancel(victim, arm)
+	case doubtful:
+		// The reply is lost with the first command; the victim settles it.
+		h.run("command/call.run.after=kill", h.job()...)
+		h.settle(victim, arm)
+	case abandoned:
+		wantCode, wantState = 125, "lost"
+		h.abandon(arm)
+	}
+	if h.hits(point) == 0 {
+		t.Errorf("the boundary was never reached")
+		return
+	}
+	rows := h.rows()
+	if len(rows) == 0 {
+		// It died before its row: nothing may have happened.
+		if n := h.effects(); n != 0 {
+			t.Errorf("%d jobs ran without a row", n)
+		}
+		if r := h.run("", "reap", "--on", h.driver); r.code != 0 {
+			t.Errorf("reap: %d %s", r.code, r.stderr)
+		}
+		h.nothingLeft()
+		return
+	}
+	if len(rows) != 1 {
+		t.Fatalf("%d rows: %+v", len(rows), rows)
+	}
+	id := rows[0].ID
+	w := h.run("", "wait", id)
+	if w.code != wantCode {
+		t.Errorf("wait gave %d, want %d: %s", w.code, wantCode, w.stderr)
+	}
+	h.finished(id)
+	got := h.rows()[0]
+	if got.State != wantState {
+		t.Errorf("state %s (%s), want %s", got.State, got.Reason, wantState)
+	}
+	if sc != refused && sc != abandoned {
+		if n := h.effects(); n != 1 {
+			t.Errorf("the job ran %d times", n)
+		}
+	}
+	if sc == plain || sc == kept || sc == doubtful {
+		h.wholeOutput(id)
+	}
+	if sc == kept {
+		if r := h.run("", "rm", id); r.code != 0 {
+			t.Errorf("rm: %d %s", r.code, r.stderr)
+		}
+	}
+	h.nothingLeft()
+	h.ledgerSound()
+	h.stopKeeper()
+}
+
+// start brings a run up to the boundary. A command that is the victim keeps the
+// run to itself; for a keeper the command hands it over.
+func (h *host) start(victim, arm string, args []string) {
+	h.t.Helper()
+	if victim == "command" {
+		h.alone(arm, args...)
+		return
+	}
+	h.handedOver(arm, args...)
+}
+
+// alone runs without a keeper.
+func (h *host) alone(arm string, args ...string) result {
+	h.keeperOff = true
+	defer func() { h.keeperOff = false }()
+	return h.run(arm, args...)
+}
+
+// handedOver runs detached, so that a keeper drives it, and waits for the
+// keeper to die at its boundary.
+func (h *host) handedOver(arm string, args ...string) {
+	h.t.Helper()
+	h.run(arm, append([]string{args[0], "-d"}, args[1:]...)...)
+	h.awaitHit(arm)
+}
