@@ -75,6 +75,9 @@ func ParseID(s string) (ID, error) {
 	}
 	binary.BigEndian.PutUint64(id[:8], hi)
 	binary.BigEndian.PutUint64(id[8:], lo)
+	if id.IsZero() {
+		return ID{}, &Error{Code: InvalidArgument, Op: "parse id", Err: fmt.Errorf("%q is no ID: all of it is zero", s)}
+	}
 	return id, nil
 }
 
