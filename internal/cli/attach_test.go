@@ -239,10 +239,15 @@ func TestRunRefused(t *testing.T) {
 type quickKeeper struct {
 	taken []sdk.ID
 	err   error
+	// asked, when not nil, is closed by the first Take.
+	asked chan struct{}
 }
 
 func (k *quickKeeper) Take(_ context.Context, id sdk.ID) error {
 	k.taken = append(k.taken, id)
+	if k.asked != nil && len(k.taken) == 1 {
+		close(k.asked)
+	}
 	return k.err
 }
 
@@ -273,19 +278,26 @@ func TestDetached(t *testing.T) {
 	}
 }
 
-// TestKeeperTakes checks that an attached run goes to the keeper, and that it
-// doesn't matter when it can't.
+// TestKeeperTakes checks that a run that lasts goes to the keeper, that it
+// doesn't matter when it can't, and that a short run starts none.
 func TestKeeperTakes(t *testing.T) {
 	for _, err := range []error{nil, errors.New("no keeper")} {
 		w := newWorld(t)
-		k := &quickKeeper{err: err}
+		k := &quickKeeper{err: err, asked: make(chan struct{})}
 		w.keeper, w.env["WINDLASS_KEEPER"] = k, "on"
-		w.engine.script = endsWith(sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+		w.engine.script = func(s *scripted, id sdk.ID) {
+			<-k.asked
+			s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+		}
 		if got := w.run("run", "--", "true"); got != 0 {
 			t.Errorf("exit %d", got)
 		}
 		if len(k.taken) != 1 {
 			t.Errorf("taken %v", k.taken)
+		}
+		w.engine.script = endsWith(sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+		if got := w.run("run", "--", "true"); got != 0 || len(k.taken) != 1 {
+			t.Errorf("exit %d, a short run went to the keeper: %v", got, k.taken)
 		}
 	}
 }

@@ -49,10 +49,10 @@ func run(ctx context.Context, f *Factory, args []string) int {
 	err = asUsage(cmd, err)
 	switch {
 	case wantsLines(cmd, args):
-		b := describe(err)
+		b := f.Streams.describe(err)
 		_ = encode(f.Streams.Out, Event{Event: eventError, Error: &b}, false)
 	case wantsJSON(cmd, args):
-		_ = writeJSONError(f.Streams.Out, err)
+		_ = writeJSONError(f.Streams, err)
 	default:
 		writeError(f.Streams, err)
 	}

@@ -23,9 +23,9 @@ func writeJSON(w io.Writer, data any) error {
 }
 
 // writeJSONError prints an error in an envelope.
-func writeJSONError(w io.Writer, err error) error {
-	b := describe(err)
-	return encode(w, Envelope{Status: statusError, Error: &b}, true)
+func writeJSONError(s *Streams, err error) error {
+	b := s.describe(err)
+	return encode(s.Out, Envelope{Status: statusError, Error: &b}, true)
 }
 
 // encode writes v as JSON with a newline: indented for single documents, one

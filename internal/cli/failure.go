@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -33,6 +34,18 @@ type runError struct {
 
 func (e *runError) Error() string { return e.err.Error() }
 func (e *runError) Unwrap() error { return e.err }
+
+// describe turns an error into what people and programs are told, without
+// secret values.
+func (s *Streams) describe(err error) ErrorBody {
+	b := describe(err)
+	b.Message, b.Remedy = s.redact(b.Message), s.redact(b.Remedy)
+	b.Problems = slices.Clone(b.Problems)
+	for i := range b.Problems {
+		b.Problems[i].Value, b.Problems[i].Message = s.redact(b.Problems[i].Value), s.redact(b.Problems[i].Message)
+	}
+	return b
+}
 
 // describe turns any error into what people and programs are told.
 func describe(err error) ErrorBody {
@@ -141,7 +154,7 @@ func writeError(s *Streams, err error) {
 		}
 		return
 	}
-	b := describe(err)
+	b := s.describe(err)
 	var out strings.Builder
 	say := func(text string) { fmt.Fprintf(&out, "%s%s\n", s.err(styleRed, prefix), text) }
 	say(clean(b.Message))
@@ -162,12 +175,12 @@ const prefix = "windlass: "
 
 // note says a line on stderr.
 func (s *Streams) note(format string, args ...any) {
-	fmt.Fprintf(s.Err, prefix+"%s\n", clean(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(s.Err, prefix+"%s\n", clean(s.redact(fmt.Sprintf(format, args...))))
 }
 
 // hint says a line on stderr where a person reads it, and nothing in a pipe.
 func (s *Streams) hint(format string, args ...any) {
 	if s.ErrTerminal {
-		fmt.Fprintln(s.Err, s.err(styleDim, prefix+clean(fmt.Sprintf(format, args...))))
+		fmt.Fprintln(s.Err, s.err(styleDim, prefix+clean(s.redact(fmt.Sprintf(format, args...)))))
 	}
 }

@@ -203,8 +203,12 @@ func (s *scripted) move() {
 
 // add makes a row as Submit does.
 func (s *scripted) add(provider string, spec sdk.JobSpec, key string) sdk.ID {
+	return s.addAs(s.id(), provider, spec, key)
+}
+
+func (s *scripted) addAs(id sdk.ID, provider string, spec sdk.JobSpec, key string) sdk.ID {
 	s.w.t.Helper()
-	id, attempt := s.id(), s.id()
+	attempt := s.id()
 	specJSON, err := spec.Encode()
 	if err != nil {
 		s.w.t.Fatal(err)
@@ -378,7 +382,10 @@ func (s *scripted) Adopt(_ context.Context, r control.AdoptRequest) (ledger.Run,
 	if s.remoteErr != nil {
 		return ledger.Run{}, s.remoteErr
 	}
-	id := s.add(r.Provider, sdk.JobSpec{V: 1}, "")
+	if _, err := s.store.Run(context.Background(), r.Run); err == nil {
+		return ledger.Run{}, sdk.Errorf(sdk.AlreadyExists, "adopt run", "it is in this ledger")
+	}
+	id := s.addAs(r.Run, r.Provider, sdk.JobSpec{V: 1}, "")
 	s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
 	return s.store.Run(context.Background(), id)
 }

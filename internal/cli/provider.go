@@ -408,7 +408,7 @@ func (o *providerDescribeOptions) view(ctx context.Context) (DescribeView, error
 		}
 		return DescribeView{}, p.Validate(o.f.Drivers())
 	}
-	v := DescribeView{Name: o.name, Kind: kind, Doc: d.Doc, Options: viewSchema(d.Options), Config: viewSchema(d.Config), Schemes: d.Schemes}
+	v := DescribeView{Name: o.name, Kind: kind, Doc: d.Doc, Options: viewSchema(d.Options), Config: viewSchema(d.Config), Schemes: d.Schemes, Fields: []FieldView{}}
 	g := d.Guarantees
 	for _, x := range d.Support {
 		v.Fields = append(v.Fields, FieldView(x))

@@ -21,6 +21,9 @@ type Streams struct {
 	Width int
 	// NoColor forbids colour on terminals too.
 	NoColor bool
+	// Redact, when not nil, takes secret values out of what Windlass itself
+	// says; a job's output doesn't pass through it.
+	Redact func(text string) string
 }
 
 const defaultWidth = 80
@@ -39,6 +42,14 @@ func SystemStreams(env config.Env) *Streams {
 	}
 	s.NoColor = env.NoColor() || env.Get("TERM") == "dumb"
 	return s
+}
+
+// redact returns text without the secret values that are known.
+func (s *Streams) redact(text string) string {
+	if s.Redact == nil {
+		return text
+	}
+	return s.Redact(text)
 }
 
 // style is how a word looks on a terminal.
@@ -73,6 +84,7 @@ func paint(st style, text string, on bool) string {
 // clean makes text safe for one line of a terminal: control characters, which
 // a name or a provider's message may hold, come out escaped.
 func clean(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
 	if strings.IndexFunc(text, isControl) < 0 {
 		return text
 	}

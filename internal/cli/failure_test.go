@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+func TestDescribe(t *testing.T) {
+	cause := &sdk.Error{Code: sdk.Unavailable, Op: "run job", Provider: "docker", ID: "queue.full", Remedy: "start the engine", Retryable: true, Err: errors.New("no engine answers")}
+	b := describe(&runError{sdk.ID{15: 1}, fmt.Errorf("wait: %w", cause)})
+	want := ErrorBody{ID: "queue.full", Code: "Unavailable", Message: "wait: run job: provider docker: no engine answers", Remedy: "start the engine",
+		Provider: "docker", Run: sdk.ID{15: 1}.String(), Retry: true}
+	if fmt.Sprintf("%+v", b) != fmt.Sprintf("%+v", want) {
+		t.Errorf("describe:\n got %+v\nwant %+v", b, want)
+	}
+	if b := describe(errors.New("x")); b.ID != "code.unknown" || b.Code != "Unknown" {
+		t.Errorf("%+v", b)
+	}
+	if b := describe(&usageError{code: 2, command: "windlass ps", err: errors.New("x")}); b.ID != idUsage || b.Remedy != "see windlass ps --help" {
+		t.Errorf("%+v", b)
+	}
+	if b := describe(fmt.Errorf("%w: %w", errInterrupted, cause)); b.ID != idInterrupted || b.Message != "interrupted" {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestErrorsAreOneLineEach checks that hostile text can't forge lines or reach
+// the terminal.
+func TestErrorsAreOneLineEach(t *testing.T) {
+	w := newWorld(t)
+	w.start(nil)
+	writeError(w.f.Streams, errors.New("a\nwindlass: all is well\x1b[2J\x9b1m"))
+	if s := w.err.String(); strings.Count(s, "\n") != 2 || strings.IndexByte(s, 0x1b) >= 0 || strings.IndexByte(s, 0x9b) >= 0 {
+		t.Errorf("%q", s)
+	}
+}
+
+func TestConfigProblems(t *testing.T) {
+	w := newWorld(t)
+	write := func(text string) {
+		if err := os.WriteFile(filepath.Join(w.dir, "windlass.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("default_providr: docker\n")
+	text := w.fails(ExitWindlass, "ps")
+	if !strings.Contains(text, "windlass.yaml:1:1") || !strings.Contains(text, "default_provider") || !strings.Contains(text, "windlass explain config.unknown-key") {
+		t.Errorf("%s", text)
+	}
+	write("default_providr: docker\nproviders: 5\n")
+	text = w.fails(ExitWindlass, "ps")
+	if !strings.Contains(text, "2 problems") || strings.Count(text, "windlass.yaml:") != 2 || strings.Contains(text, `\n`) {
+		t.Errorf("%s", text)
+	}
+	w.fails(ExitWindlass, "ps", "--json")
+	validate(t, w.out.String())
+	w.fails(ExitFaults, "config", "validate", "--json")
+	validate(t, w.out.String())
+	write("default_provider: local\n")
+	w.ok("config", "validate")
+	w.ok("config", "validate", "--json")
+	validate(t, w.out.String())
+}
+
+// TestCatalog checks that every error ID that occurs in the code is explained,
+// and that each explanation says what to do.
+func TestCatalog(t *testing.T) {
+	seen := map[string]bool{}
+	form := regexp.MustCompile(`^[a-z]+(\.[a-z]+(-[a-z]+)*)+$`)
+	for _, e := range Catalog() {
+		if seen[e.ID] {
+			t.Errorf("%s is explained twice", e.ID)
+		}
+		seen[e.ID] = true
+		if !strings.HasSuffix(e.Title, ".") || len(e.Title+e.Cause+e.Remedy) < 40 {
+			t.Errorf("%s lacks words: %+v", e.ID, e)
+		}
+		if !form.MatchString(e.ID) {
+			t.Errorf("%s isn't written as IDs are", e.ID)
+		}
+	}
+	for id, where := range errorIDs(t) {
+		if !seen[id] {
+			t.Errorf("%s: the error ID %s isn't in the catalog", where, id)
+		}
+	}
+}
+
+// errorIDs finds the texts that sdk.Error's member ID gets anywhere, by a
+// literal or by a constant of the package.
+func errorIDs(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, root := range []string{"../../sdk", "../../internal", "../../cmd"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			fset := token.NewFileSet()
+			files, err := filepath.Glob(filepath.Join(path, "*.go"))
+			if err != nil {
+				return err
+			}
+			constants := map[string]string{}
+			var uses []struct{ name, where string }
+			for _, name := range files {
+				if strings.HasSuffix(name, "_test.go") {
+					continue
+				}
+				f, err := parser.ParseFile(fset, name, nil, 0)
+				if err != nil {
+					continue // somebody is writing it
+				}
+				ast.Inspect(f, func(n ast.Node) bool {
+					switch n := n.(type) {
+					case *ast.ValueSpec:
+						for i, id := range n.Names {
+							if i < len(n.Values) {
+								if lit, ok := n.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+									constants[id.Name], _ = strconv.Unquote(lit.Value)
+								}
+							}
+						}
+					case *ast.CompositeLit:
+						if !isError(n.Type) {
+							return true
+						}
+						for _, e := range n.Elts {
+							kv, ok := e.(*ast.KeyValueExpr)
+							if key, isID := keyName(kv); ok && isID && key == "ID" {
+								where := fset.Position(kv.Pos()).String()
+								switch v := kv.Value.(type) {
+								case *ast.BasicLit:
+									if s, err := strconv.Unquote(v.Value); err == nil {
+										out[s] = where
+									}
+								case *ast.Ident:
+									uses = append(uses, struct{ name, where string }{v.Name, where})
+								}
+							}
+						}
+					}
+					return true
+				})
+			}
+			for _, u := range uses {
+				if s, ok := constants[u.name]; ok {
+					out[s] = u.where
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(out) < 10 {
+		t.Fatalf("only %d error IDs were found", len(out))
+	}
+	return out
+}
+
+func isError(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.SelectorExpr:
+		x, ok := e.X.(*ast.Ident)
+		return ok && x.Name == "sdk" && e.Sel.Name == "Error"
+	case *ast.Ident:
+		return e.Name == "Error"
+	}
+	return false
+}
+
+func keyName(kv *ast.KeyValueExpr) (string, bool) {
+	if kv == nil {
+		return "", false
+	}
+	id, ok := kv.Key.(*ast.Ident)
+	if !ok {
+		return "", false
+	}
+	return id.Name, true
+}
+
+func TestExplain(t *testing.T) {
+	w := newWorld(t)
+	for _, e := range explanations() {
+		if out := w.ok("explain", e.ID); !strings.Contains(strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(e.Title), " ")) {
+			t.Errorf("explain %s: %s", e.ID, out)
+		}
+	}
+	if text := w.fails(ExitWindlass, "explain", "oom_kiled"); !strings.Contains(text, `did you mean "oom_killed"?`) {
+		t.Errorf("%s", text)
+	}
+	w.ok("explain", "--json")
+	validate(t, w.out.String())
+	w.ok("explain", "125", "--json")
+	validate(t, w.out.String())
+}
