@@ -112,6 +112,7 @@ func (a *attachment) see(ctx context.Context) (ledger.Run, error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop(nil)
+	defer a.s.mind(ctx, a.run)()
 
 	shown := make(chan error, 1)
 	wg.Add(1)

@@ -96,6 +96,7 @@ func (o *cancelOptions) one(ctx context.Context, actor, ref string) (ledger.Run,
 		}
 	}
 	if !o.noWait {
+		defer s.mind(ctx, run.ID)()
 		if run, err = s.Engine.Wait(ctx, run.ID, waitFor(s, run.ID)); err != nil {
 			return run, nil, &runError{run.ID, fmt.Errorf("cancel run %s: asked for, and its end isn't proven yet: %w", run.ID.Short(), err)}
 		}

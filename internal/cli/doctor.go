@@ -55,7 +55,7 @@ func (o *doctorOptions) checks(ctx context.Context) []CheckView {
 		out = append(out, CheckView{Subject: subject, Name: name, OK: true, Needed: true, Detail: fmt.Sprintf(format, args...)})
 	}
 	bad := func(subject, name string, err error) {
-		b := describe(err)
+		b := o.f.Streams.describe(err)
 		if len(b.Problems) == 0 {
 			out = append(out, CheckView{Subject: subject, Name: name, Needed: true, Detail: b.Message, Remedy: b.Remedy})
 		}
@@ -167,7 +167,7 @@ func (o *doctorOptions) keeper(ctx context.Context, c *config.Config, s *Session
 func (o *doctorOptions) provider(ctx context.Context, c *config.Config, s *Session, name string) []CheckView {
 	ctx, stop := context.WithTimeout(ctx, doctorTime)
 	defer stop()
-	checks := checkProvider(ctx, s, name)
+	checks := checkProvider(ctx, o.f.Streams, s, name)
 	p, err := c.Provider(name)
 	builtIn := err == nil && p.Origin.Kind == config.FromDefault && name != c.DefaultProvider && name != "local"
 	for i := range checks {

@@ -38,6 +38,9 @@ type Session struct {
 	Providers control.Providers
 	// Keeper is nil where none may be used: with WINDLASS_KEEPER=off.
 	Keeper Keeper
+	// Mind, when not nil, looks after a run that others drive until ctx ends:
+	// where its holder dies, it finds another.
+	Mind func(ctx context.Context, run sdk.ID)
 	// Close frees what was opened with the session, the store aside. Runs that
 	// are held are released, jobs go on.
 	Close func(ctx context.Context) error
@@ -203,6 +206,22 @@ func (f *Factory) attend(ctx context.Context, s *Session, run ledger.Run) error 
 	}
 	_, err := s.Engine.Recover(ctx, run.Provider)
 	return err
+}
+
+// mind looks after runs in the background until stop is called.
+func (s *Session) mind(ctx context.Context, runs ...sdk.ID) (stop func()) {
+	if s.Mind == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	for _, id := range runs {
+		wg.Go(func() { s.Mind(ctx, id) })
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 // close frees what was opened.

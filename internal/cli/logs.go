@@ -121,6 +121,7 @@ func (o *logsOptions) run(ctx context.Context, fo control.FollowOptions) error {
 		if err := o.f.attend(ctx, s, run); err != nil {
 			return &runError{run.ID, err}
 		}
+		defer s.mind(ctx, run.ID)()
 	}
 	out := newSink(o.f.Streams, run.ID, o.json)
 	out.render.Timestamps = o.timestamps

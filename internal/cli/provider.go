@@ -173,16 +173,16 @@ func (o *providerCheckOptions) run(ctx context.Context) error {
 	}
 	var checks []CheckView
 	for _, n := range names {
-		checks = append(checks, checkProvider(ctx, s, n)...)
+		checks = append(checks, checkProvider(ctx, o.f.Streams, s, n)...)
 	}
 	return printChecks(o.f.Streams, checks, o.json)
 }
 
 // checkProvider opens and checks one provider. A failure is a check that isn't
 // OK.
-func checkProvider(ctx context.Context, s *Session, name string) []CheckView {
+func checkProvider(ctx context.Context, st *Streams, s *Session, name string) []CheckView {
 	failed := func(what string, err error) []CheckView {
-		b := describe(err)
+		b := st.describe(err)
 		return []CheckView{{Subject: name, Name: what, Needed: true, Detail: b.Message, Remedy: b.Remedy}}
 	}
 	back, err := s.Providers.Backend(ctx, name)

@@ -95,7 +95,7 @@ func (o *reapOptions) run(ctx context.Context) error {
 		if !it.Orphan && !o.all && it.Err == nil {
 			continue
 		}
-		views = append(views, viewReap(it))
+		views = append(views, viewReap(o.f.Streams, it))
 		if it.Object.ID != "" {
 			t.add(plain(it.Provider), plain(it.Object.Type), plain(objectName(it.Object)), plain(age(it.Age)), plain(o.what(it)), plain(it.Why))
 		}
@@ -150,12 +150,12 @@ func objectName(x sdk.OwnedObject) string {
 	return shorten(x.ID, 30)
 }
 
-func viewReap(it control.ReapItem) ReapView {
+func viewReap(s *Streams, it control.ReapItem) ReapView {
 	x := it.Object
 	v := ReapView{Provider: it.Provider, Type: x.Type, ID: x.ID, Name: x.Name, Run: x.RunID.String(), Owner: x.Owner,
 		AgeSec: int64(it.Age.Seconds()), Orphan: it.Orphan, Why: it.Why, Removed: it.Removed}
 	if it.Err != nil {
-		b := describe(it.Err)
+		b := s.describe(it.Err)
 		v.Error = &b
 	}
 	return v

@@ -84,6 +84,11 @@ func (o *waitOptions) run(ctx context.Context, limit time.Duration) error {
 		waiting, stop = context.WithTimeoutCause(ctx, limit, errWaitTimeout)
 		defer stop()
 	}
+	ids := make([]sdk.ID, len(runs))
+	for i, r := range runs {
+		ids[i] = r.ID
+	}
+	defer s.mind(waiting, ids...)()
 	errs := make([]error, len(runs))
 	var wg sync.WaitGroup
 	var mu sync.Mutex

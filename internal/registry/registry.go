@@ -15,6 +15,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/credential"
+	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -27,6 +28,9 @@ type Options struct {
 	Clock       sdk.Clock
 	IDs         sdk.IDSource
 	Log         *slog.Logger
+	// Redactor, when not nil, learns credentials before a driver has them, and
+	// what drivers log passes through it.
+	Redactor *secret.Redactor
 	// Owner is the installation, LedgerID the ledger.
 	Owner, LedgerID string
 	// StateDir is the state folder; each kind gets its own folder below it.
@@ -82,6 +86,9 @@ func (o Options) filled() Options {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Redactor != nil {
+		o.Log = slog.New(o.Redactor.Handler(o.Log.Handler()))
 	}
 	if o.Secrets == nil {
 		o.Secrets = noSecrets{}
@@ -164,6 +171,30 @@ func (r *Registry) Get(ctx context.Context, name string) (Backend, error) {
 	return b, nil
 }
 
+// Find returns the provider that has an identity, opened: the one of that name,
+// else any other of the same kind. NotFound when there is none; where the
+// provider of that name can't be opened, or is another, the error says so.
+func (r *Registry) Find(ctx context.Context, name string, id sdk.Identity) (Backend, error) {
+	b, first := r.Get(ctx, name)
+	if first == nil {
+		if first = b.Info().Identity.Check("open provider "+name, id); first == nil {
+			return b, nil
+		}
+	}
+	for _, other := range r.Names() {
+		if other == name || ctx.Err() != nil {
+			continue
+		}
+		if p, err := r.o.Config.Provider(other); err != nil || p.Kind != id.Kind {
+			continue
+		}
+		if b, err := r.Get(ctx, other); err == nil && b.Info().Identity == id {
+			return b, nil
+		}
+	}
+	return Backend{}, first
+}
+
 func (r *Registry) slot(name string) (*slot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,6 +246,9 @@ func openWith(ctx context.Context, o Options, p config.Provider, creds credentia
 		return Backend{}, p.Validate(o.Drivers)
 	}
 	d := &o.Drivers[i]
+	for _, v := range creds.Secrets() {
+		o.Redactor.Know(v)
+	}
 	dir, err := driverDir(o.StateDir, p.Kind)
 	if err != nil {
 		return Backend{}, err
@@ -225,6 +259,7 @@ func openWith(ctx context.Context, o Options, p config.Provider, creds credentia
 		Owner: o.Owner, LedgerID: o.LedgerID, StateDir: dir, CallTimeout: p.CallTimeout, Executable: o.Executable,
 	})
 	if err != nil {
+		err = o.Redactor.Error(err)
 		var e *sdk.Error
 		if errors.As(err, &e) {
 			return Backend{}, err

@@ -154,8 +154,8 @@ func (r *Redactor) build() *strings.Replacer {
 // Error returns err, or, where its message holds a known value, an error with
 // the same code and a redacted message, which no longer unwraps to the cause.
 func (r *Redactor) Error(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || r == nil {
+		return err
 	}
 	msg := err.Error()
 	clean := r.Redact(msg)
