@@ -73,17 +73,7 @@ func (c *Cloud) fault(ctx context.Context, in *call, n int64) error {
 	c.mu.Lock()
 	var hit *armed
 	for _, a := range c.faults {
-		if a.Op == in.op && a.left != 0 && n >= a.Nth {
-			// In a folder another process may have taken this turn.
-			if a.left > 0 && c.store.poll() {
-				ok, err := c.store.claim(fmt.Sprintf("%s-%d-%d", a.Op, a.id, a.left))
-				a.left--
-				if err != nil || !ok {
-					continue
-				}
-			} else if a.left > 0 {
-				a.left--
-			}
+		if a.Op == in.op && n >= a.Nth && a.take(c.store) {
 			hit = a
 			break
 		}
@@ -113,6 +103,24 @@ func (c *Cloud) fault(ctx context.Context, in *call, n int64) error {
 		}
 	}
 	return classify(opName(in.op), &APIError{hit.Status, hit.Code}, time.Duration(hit.RetryAfter))
+}
+
+// take uses up one of the times that a fault hits. In a folder, other
+// processes may have used up some.
+func (a *armed) take(st store) bool {
+	if a.left < 0 {
+		return true
+	}
+	for a.left > 0 {
+		a.left--
+		if !st.poll() {
+			return true
+		}
+		if ok, err := st.claim(fmt.Sprintf("%s-%d-%d", a.Op, a.id, a.left)); err == nil && ok {
+			return true
+		}
+	}
+	return false
 }
 
 // overRate counts calls by the second, and returns how long to wait.

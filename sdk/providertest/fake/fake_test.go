@@ -173,3 +173,43 @@ func BenchmarkRun(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkConcurrent is what the engine does at a concurrency of 100: ten
+// thousand jobs are there.
+func BenchmarkConcurrent(b *testing.B) {
+	c := fake.NewCloud(fake.Options{})
+	clock := sdk.SystemClock()
+	ids := sdk.NewIDSource(clock)
+	p, err := fake.NewDriver(c, fake.Settings{}).Open(b.Context(), sdk.OpenRequest{Name: "x", Clock: clock, IDs: ids, Owner: "o", LedgerID: "l"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	run, _ := sdk.Of(p, sdk.Runner())
+	batch, _ := sdk.Of(p, sdk.Batcher())
+	var handles []sdk.JobHandle
+	launch := func(words ...string) sdk.JobHandle {
+		l, err := run.PrepareJob(b.Context(), sdk.PrepareJobRequest{Spec: sdk.JobSpec{Args: words}, RunID: ids.NewID(), AttemptID: ids.NewID(), Attempt: 1})
+		if err != nil {
+			b.Error(err)
+		}
+		res, err := run.RunJob(b.Context(), sdk.RunJobRequest{Launch: l})
+		if err != nil {
+			b.Error(err)
+		}
+		return res.Handle
+	}
+	for range 10000 {
+		handles = append(handles, launch("hang"))
+	}
+	b.ReportAllocs()
+	b.SetParallelism(50)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			launch("true")
+			if _, err := batch.JobStatuses(b.Context(), sdk.JobStatusesRequest{Handles: handles[:100]}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
