@@ -51,12 +51,13 @@ type document struct {
 
 // documents is the list of all generated documents.
 func documents() []document {
-	return []document{
+	return append([]document{
 		{"docs/configuration.md", configuration},
 		{"docs/secrets.md", secrets},
 		{"docs/providers.md", providers},
 		{"docs/states.md", states},
-	}
+		{"docs/state-machine.md", machine},
+	}, commandDocs()...)
 }
 
 var errOutdated = errors.New("documents are out of date: run go run ./internal/docgen and commit what changes")
