@@ -61,7 +61,10 @@ func Run(t *testing.T, fresh func(t testing.TB) Harness) {
 		{"Export", testExport},
 		{"AfterClose", testAfterClose},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, fresh(t)) })
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, fresh(t))
+		})
 	}
 }
 

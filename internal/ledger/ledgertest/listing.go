@@ -242,7 +242,7 @@ func testNestedReads(t *testing.T, h Harness) {
 // there. Speed is compared with itself on this machine, generously.
 func testManyRows(t *testing.T, h Harness) {
 	n := 10_000
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		n = 2_000
 	}
 	s := h.open(t)

@@ -124,7 +124,7 @@ func testTorn(t *testing.T, h Harness) {
 	ids := newIDs()
 	s := h.open(t)
 	chain := map[int64]string{0: ledger.GenesisHash(s.ID())}
-	for range 6 {
+	for range 2 {
 		mustWrite(t, s, NewScript(ids, ids.NewID(), nil).Writes...)
 	}
 	for _, ev := range events(t, s, ledger.EventFilter{}) {
@@ -158,9 +158,10 @@ func testTorn(t *testing.T, h Harness) {
 			t.Errorf("torn: the chain ends with event %d, %s, which never was", rep.Head.Count, rep.Head.Hash)
 		}
 		shortest = min(shortest, rep.Head.Count)
-		// It works on behind what is there.
-		mustWrite(t, torn, NewScript(ids, sdk.ID{}, nil).Writes[0])
-		sound(t, torn)
+		if opened%8 == 1 { // it works on behind what is there
+			mustWrite(t, torn, NewScript(ids, sdk.ID{}, nil).Writes[0])
+			sound(t, torn)
+		}
 	})
 	t.Logf("%d copies opened to a prefix, the shortest of %d of %d events; %d refused", opened, shortest, whole, refused)
 	if opened == 0 || shortest == whole {

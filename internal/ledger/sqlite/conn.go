@@ -20,6 +20,8 @@ import (
 type conn struct {
 	raw   driver.Conn
 	stmts map[string]*stmt
+	// broken: it must not be used again.
+	broken bool
 }
 
 type stmt struct {

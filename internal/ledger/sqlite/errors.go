@@ -43,6 +43,16 @@ func isBusy(err error) bool {
 
 func isFull(err error) bool { return primary(err) == lib.SQLITE_FULL }
 
+// isOwn reports whether an error lies with the call whose statement gave it,
+// so that others can still succeed.
+func isOwn(err error) bool {
+	switch primary(err) {
+	case 0, lib.SQLITE_ERROR, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE:
+		return true
+	}
+	return false
+}
+
 // wrap gives an error of the driver its code. Errors that have one pass.
 func (s *Store) wrap(op string, err error) error {
 	if err == nil {

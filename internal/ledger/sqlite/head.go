@@ -1,7 +1,10 @@
 package sqlite
 
 import (
+	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +59,9 @@ func (h *headFile) write() {
 	if want.LedgerID == "" || want.Count <= wrote {
 		return
 	}
+	if wrote == 0 {
+		h.s.removeStale()
+	}
 	now, err := ledger.ReadHead(h.path())
 	if err != nil || now == nil || now.LedgerID != want.LedgerID || now.Count < want.Count {
 		err = ledger.WriteHead(h.path(), want)
@@ -67,6 +73,34 @@ func (h *headFile) write() {
 	h.mu.Lock()
 	h.wrote = max(h.wrote, want.Count)
 	h.mu.Unlock()
+}
+
+// staleAfter is the age at which a temporary file is one that a killed process
+// left.
+const staleAfter = time.Hour
+
+// removeStale removes temporary files of processes that were killed.
+func (s *Store) removeStale() {
+	for _, name := range []string{dbFile + ".new.*", ledger.HeadFile + ".*", ballastFile + ".*"} {
+		paths, err := filepath.Glob(filepath.Join(globEscape(s.dir), name))
+		if err != nil {
+			continue // the pattern is bad for all directories or none
+		}
+		for _, path := range paths {
+			if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() && time.Since(st.ModTime()) > staleAfter {
+				if err := os.Remove(path); err != nil {
+					s.opts.Logger.Debug("ledger: a stale file stays", "path", path, "error", err)
+				}
+			}
+		}
+	}
+}
+
+func globEscape(dir string) string {
+	if runtime.GOOS == "windows" {
+		return dir // there is no escape, nor the need but for [
+	}
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
 func (h *headFile) close() {

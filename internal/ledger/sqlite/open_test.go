@@ -105,6 +105,36 @@ func TestNetworkFileSystemRefused(t *testing.T) {
 	}
 }
 
+// TestStaleFilesGo: what killed processes left is removed, what may be in use
+// is not.
+func TestStaleFilesGo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "od[d]*")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * time.Hour)
+	for _, name := range []string{"ledger.head.1", "ledger.db.new.2", "ledger.ballast.3"} {
+		write(t, filepath.Join(dir, name), nil)
+		write(t, filepath.Join(dir, name+"new"), nil)
+		if err := os.Chtimes(filepath.Join(dir, name), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, dir, sqlite.Options{})
+	fill(t, s, 1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ledger.head.1", "ledger.db.new.2", "ledger.ballast.3"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s stays", name)
+		}
+		if _, err := os.Stat(filepath.Join(dir, name+"new")); err != nil {
+			t.Errorf("%snew went: %v", name, err)
+		}
+	}
+}
+
 // TestHeadFileFollows: it is written some time after a commit, too.
 func TestHeadFileFollows(t *testing.T) {
 	dir := t.TempDir()

@@ -65,9 +65,14 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 }
 
 func (p *pool) put(c *conn) {
-	p.mu.Lock()
-	p.idle = append(p.idle, c)
-	p.mu.Unlock()
+	if c.broken {
+		// Whatever it says, nothing can be done with it any more.
+		_ = c.close()
+	} else {
+		p.mu.Lock()
+		p.idle = append(p.idle, c)
+		p.mu.Unlock()
+	}
 	p.out.Done()
 	<-p.tokens
 }
@@ -101,8 +106,11 @@ func (s *Store) snapshot(ctx context.Context, op string, do func(*conn) error) e
 			return err
 		}
 		defer func() {
-			_, rerr := c.exec(context.WithoutCancel(ctx), "ROLLBACK")
-			err = errors.Join(err, rerr)
+			if _, rerr := c.exec(context.WithoutCancel(ctx), "ROLLBACK"); rerr != nil {
+				// It would show the same moment for ever.
+				c.broken = true
+				err = errors.Join(err, rerr)
+			}
 		}()
 		return do(c)
 	})

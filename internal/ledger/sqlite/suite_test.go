@@ -68,7 +68,7 @@ func tear(t testing.TB, where string, each func(string)) {
 		put(db, wal[:header+i*frame])
 	}
 	r := rand.New(rand.NewPCG(1, uint64(len(wal))))
-	for range 60 / step {
+	for range 30 / step {
 		put(db, wal[:r.IntN(len(wal))])
 		garbled := append([]byte{}, wal...)
 		for j := header + r.IntN(frames)*frame; j < len(garbled); j += 512 {

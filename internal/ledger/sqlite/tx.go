@@ -5,8 +5,6 @@ import (
 	"database/sql/driver"
 	"fmt"
 
-	lib "modernc.org/sqlite/lib"
-
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -159,8 +157,6 @@ func (t *tx) forget() {
 	t.w.gen++
 	clear(t.runs)
 }
-
-func isConstraint(err error) bool { return primary(err) == lib.SQLITE_CONSTRAINT }
 
 // preparedEvent is an event with its change encoded.
 type preparedEvent struct {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lib "modernc.org/sqlite/lib"
+
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -228,10 +230,18 @@ func (w *writer) collect(first *call) []*call {
 // begin starts a transaction that will be able to write. It waits for other
 // processes up to the busy time-out from since on, or until ctx ends.
 func (w *writer) begin(ctx context.Context, since time.Time) error {
+	cleared := false
 	for pause := time.Millisecond; ; pause = min(2*pause, 16*time.Millisecond) {
 		_, err := w.c.exec(context.Background(), "BEGIN IMMEDIATE")
 		if err == nil {
 			return nil
+		}
+		if primary(err) == lib.SQLITE_ERROR && !cleared {
+			// A failed disk can leave a transaction open that it also kept
+			// from being rolled back.
+			cleared = true
+			w.rollback()
+			continue
 		}
 		if !isBusy(err) || time.Since(since) > w.s.opts.BusyTimeout {
 			return err
@@ -301,7 +311,7 @@ func (w *writer) attempt(calls []*call) {
 			switch {
 			case isFull(c.err):
 				calls = w.full(calls, &step, c.err)
-			case primary(c.err) != 0 && !isConstraint(c.err):
+			case !isOwn(c.err):
 				// The database itself fails, so it will for the others.
 				w.finishAll(calls, c.err)
 				return

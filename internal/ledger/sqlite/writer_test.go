@@ -74,6 +74,57 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
+// TestBadCallSpoilsNobody: a call that fails in the middle of a shared
+// transaction takes its own changes with it, and nobody else's.
+func TestBadCallSpoilsNobody(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, sqlite.Options{})
+	if _, err := sqlite.Exec(t.Context(), dbPath(dir), "CREATE TRIGGER bad AFTER INSERT ON holders WHEN NEW.kind='bad' BEGIN SELECT raise(ABORT,'bad holder'); END"); err != nil {
+		t.Fatal(err)
+	}
+	ids := sdk.NewIDSource(sdk.SystemClock())
+	const calls = 30
+	type result struct {
+		i   int
+		err error
+	}
+	unlock := lock(t, dir)
+	results := make(chan result, calls)
+	var want []sdk.ID
+	for i := range calls {
+		sc := ledgertest.NewScript(ids, sdk.ID{}, nil)
+		if i%3 != 0 {
+			want = append(want, sc.Run)
+		}
+		go func() {
+			if i%3 == 0 {
+				results <- result{i, s.PutHolder(context.Background(), ledger.Holder{ID: ids.NewID(), Kind: "bad"})}
+			} else {
+				results <- result{i, s.Write(context.Background(), sc.Writes[0])}
+			}
+		}()
+	}
+	testwait.Until(t, patience, "queue of calls", func() bool { return sqlite.Queued(s) == calls-1 })
+	unlock()
+	for range calls {
+		r := testwait.Receive(t, patience, "call", results)
+		if (r.err != nil) != (r.i%3 == 0) {
+			t.Errorf("call %d: %v", r.i, r.err)
+		}
+	}
+	for _, id := range want {
+		if _, err := s.Run(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	if h, err := s.Holders(t.Context()); err != nil || len(h) != 0 {
+		t.Errorf("holders: %v, %v", h, err)
+	}
+	if rep, err := s.Verify(t.Context(), nil); err != nil || len(rep.Faults) != 0 || rep.Runs != int64(len(want)) {
+		t.Errorf("%+v, %v", rep, err)
+	}
+}
+
 // TestBusy: another process that writes is waited for, but not for ever, and
 // not when the caller goes away.
 func TestBusy(t *testing.T) {
