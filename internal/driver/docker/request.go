@@ -24,8 +24,8 @@ const (
 	nanosPerMilli = int64(time.Second / 1000)
 	tmpfsMode     = 0o1777
 
-	// noLogBound is a size that no log reaches: the local driver has a bound
-	// always, and can't be told to have none.
+	// noLogBound is a size that no log reaches: the log driver local can't be
+	// told to have no bound.
 	noLogBound = "1000000g"
 )
 
@@ -184,23 +184,17 @@ func (d *draft) labels() map[string]string {
 	return out
 }
 
-// logConfig keeps the whole output unless the user bounded it.
+// logConfig keeps the whole output unless the user bounded it. Every option is
+// set, since the engine fills in its own defaults where one is missing: among
+// them may be a bound, and a mode that drops what comes too fast.
 func (d *draft) logConfig() container.LogConfig {
-	c := container.LogConfig{Type: d.logDriver, Config: map[string]string{}}
-	switch max := d.opts.LogMaxSize; {
-	case max > 0:
+	size, files := noLogBound, "1"
+	if most := d.opts.LogMaxSize; most > 0 {
 		// Two files, of which the older goes when the newer is full.
-		c.Config["max-size"] = strconv.FormatInt(max/logFiles, 10)
-		c.Config["max-file"] = strconv.Itoa(logFiles)
-		c.Config["compress"] = "false"
-	case c.Type == logLocal:
-		c.Config["max-size"] = noLogBound
-		c.Config["max-file"] = "1"
-		c.Config["compress"] = "false"
-	default:
-		c.Config["max-file"] = "1"
+		size, files = strconv.FormatInt(most/logFiles, 10), strconv.Itoa(logFiles)
 	}
-	return c
+	return container.LogConfig{Type: d.logDriver, Config: map[string]string{
+		"max-size": size, "max-file": files, "compress": "false", "mode": "blocking"}}
 }
 
 // logFiles is how many files a bounded log has.
