@@ -13,6 +13,12 @@
 //		})
 //	}
 //
+// What drivers are found to forget: PrepareJob itself calls sdk.ValidateSpec and
+// checks the options by their schema, since its problems decide; whatever takes
+// a handle checks it by JobHandle.Check, JobStatuses for each item; calls look at
+// their context before they do anything; CancelJob and CleanupJob succeed on
+// what is gone, and JobStatus says NotFound; a log that isn't there yet is empty.
+//
 // Checks are chosen by the provider's capabilities and guarantees. A check that
 // a backend can't pass is waived only where one of its declared guarantees says
 // that it can't, and a waived check that passes is a failure.

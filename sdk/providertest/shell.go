@@ -8,7 +8,7 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// Shell returns the behaviour as a script for a POSIX sh with od, tr, head,
+// Shell returns the behaviour as a script for a POSIX sh with od, tr, head, tail,
 // sleep, sha256sum, setsid and id (coreutils and util-linux, or busybox). The
 // job is to be started as
 //
@@ -65,11 +65,14 @@ func (b Behaviour) Shell(mark func(key string) string) string {
 			line(`setsid sh -c %s >/dev/null 2>&1 </dev/null &`,
 				quote(fmt.Sprintf("trap '' TERM HUP\nsleep %s\n%s", seconds(st.For), mark(st.Name))))
 		case ActMemory:
-			line(`x=$(head -c 1000000000 /dev/zero | tr '\0' x); : "$x"`)
+			// A line without an end is kept whole; the shell itself becomes what is killed.
+			line(`exec tail /dev/zero`)
 		case ActChildMemory:
-			line(`sh -c %s`, quote(`x=$(head -c 1000000000 /dev/zero | tr '\0' x); : "$x"`))
+			line(`tail /dev/zero >/dev/null`)
 		case ActShowArgs:
-			line(`for a; do printf 'arg '; printf %%s "$a" | hex; echo; done`)
+			// Arguments hold no NUL, so one od does for all of them.
+			line(`for a; do printf '%%s\0' "$a"; done | od -An -v -tx1 | tr -s ' \n' '\n' |`)
+			line(`while read -r b; do case $b in 00) echo "arg $l"; l= ;; *) l=$l$b ;; esac; done`)
 		case ActShowEnv:
 			line(`if [ -n "${%[1]s+x}" ]; then printf 'env %[1]s '; printf %%s "$%[1]s" | hex; echo; else echo 'env %[1]s unset'; fi`, st.Name)
 		case ActShowSecret:
