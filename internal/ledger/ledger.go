@@ -318,9 +318,10 @@ type RunFilter struct {
 	// Since and Until bound RequestedAt: from Since on, before Until.
 	Since time.Time
 	Until time.Time
-	// Suffix matches the end of the ID's text form.
+	// Suffix matches the end of the ID's text form, in either case.
 	Suffix string
-	// After continues behind this run, in the order of the listing.
+	// After continues behind this run, in the order of the listing; a run that
+	// isn't there is NotFound.
 	After sdk.ID
 	// Limit bounds the answer; 0 is no bound.
 	Limit int

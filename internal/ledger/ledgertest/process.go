@@ -98,7 +98,7 @@ func startProcess(t testing.TB, where string, n int) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(exe, childArg, where, strconv.Itoa(n)), acked: map[sdk.ID]int64{}, lines: make(chan struct{}, 1), read: make(chan error, 1)}
+	p := &process{cmd: exec.CommandContext(t.Context(), exe, childArg, where, strconv.Itoa(n)), acked: map[sdk.ID]int64{}, lines: make(chan struct{}, 1), read: make(chan error, 1)}
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -28,7 +29,6 @@ type writer struct {
 	wake     chan struct{}
 	closing  chan struct{}
 	stopped  chan struct{}
-	closeErr error
 
 	// What follows belongs to the goroutine.
 
@@ -53,8 +53,9 @@ type writer struct {
 
 // call is one caller's piece of a transaction.
 type call struct {
-	ctx context.Context
-	op  string
+	op string
+	// gone is closed when the caller no longer waits.
+	gone <-chan struct{}
 	// creates: it makes a new row, which a full disk refuses.
 	creates bool
 	at      time.Time
@@ -80,7 +81,7 @@ func (w *writer) do(ctx context.Context, op string, creates bool, apply func(*tx
 	if w.s.behind != nil {
 		return w.s.behind
 	}
-	c := &call{ctx: ctx, op: op, creates: creates, at: time.Now(), apply: apply, done: make(chan struct{})}
+	c := &call{op: op, gone: ctx.Done(), creates: creates, at: time.Now(), apply: apply, done: make(chan struct{})}
 	select {
 	case w.queue <- c:
 	case <-ctx.Done():
@@ -90,25 +91,26 @@ func (w *writer) do(ctx context.Context, op string, creates bool, apply func(*tx
 	}
 	select {
 	case <-c.done:
-		return c.err
 	case <-ctx.Done():
 		if c.state.CompareAndSwap(callQueued, callDropped) {
 			return fmt.Errorf("%s: %w", op, ctx.Err())
 		}
+		<-c.done // it is taken up, and so it ends
 	case <-w.stopped:
+		select {
+		case <-c.done:
+		default:
+			return closedError(op) // it came too late
+		}
 	}
-	select {
-	case <-c.done:
-		return c.err
-	case <-w.stopped:
+	if errors.Is(c.err, errGone) {
+		return fmt.Errorf("%s: %w", op, ctx.Err())
 	}
-	select {
-	case <-c.done:
-		return c.err
-	default:
-		return closedError(op)
-	}
+	return c.err
 }
+
+// errGone is the end of a call whose caller no longer waits.
+var errGone = errors.New("the caller no longer waits")
 
 func closedError(op string) error {
 	return &sdk.Error{Code: sdk.FailedPrecondition, Op: op, ID: idClosed, Err: errClosed}
@@ -192,7 +194,7 @@ func (w *writer) refresh(ctx context.Context) error {
 
 // batch runs first and everything that waits behind it.
 func (w *writer) batch(first *call) {
-	if err := w.begin(first.ctx, first.at); err != nil {
+	if err := w.begin(first.gone, first.at); err != nil {
 		if first.state.CompareAndSwap(callQueued, callTaken) {
 			first.finish(w.s.wrap(first.op, err))
 		}
@@ -228,8 +230,8 @@ func (w *writer) collect(first *call) []*call {
 }
 
 // begin starts a transaction that will be able to write. It waits for other
-// processes up to the busy time-out from since on, or until ctx ends.
-func (w *writer) begin(ctx context.Context, since time.Time) error {
+// processes up to the busy time-out from since on, or until gone is closed.
+func (w *writer) begin(gone <-chan struct{}, since time.Time) error {
 	cleared := false
 	for pause := time.Millisecond; ; pause = min(2*pause, 16*time.Millisecond) {
 		_, err := w.c.exec(context.Background(), "BEGIN IMMEDIATE")
@@ -247,8 +249,8 @@ func (w *writer) begin(ctx context.Context, since time.Time) error {
 			return err
 		}
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-gone:
+			return errGone
 		case <-time.After(time.Duration(rand.Int64N(int64(pause))) + pause/2):
 		}
 	}
@@ -323,7 +325,7 @@ func (w *writer) attempt(calls []*call) {
 		if len(calls) == 0 {
 			return
 		}
-		if err := w.begin(context.Background(), time.Now()); err != nil {
+		if err := w.begin(nil, time.Now()); err != nil {
 			w.finishAll(calls, err)
 			return
 		}
