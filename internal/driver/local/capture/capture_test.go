@@ -61,7 +61,9 @@ func (d *disk) resize(room int) {
 	d.room = room
 }
 
-func frame(data []byte) []byte { return append(make([]byte, HeaderSize, HeaderSize+len(data)), data...) }
+func frame(data []byte) []byte {
+	return append(make([]byte, HeaderSize, HeaderSize+len(data)), data...)
+}
 
 // readAll returns the streams' bytes and the sum of the gaps.
 func readAll(t interface{ Fatal(args ...any) }, r *Reader, final bool) (out map[sdk.Stream]string, lost int64, damaged int) {
