@@ -116,6 +116,7 @@ func crashOnce(t *testing.T, driver, victim, point string, sc scenario) {
 	h := newHost(t, driver)
 	arm := victim + "/" + point + "=kill"
 	wantCode, wantState := 7, "failed"
+	h.held = victim == "keeper" && sc != doubtful
 	switch sc {
 	case plain:
 		h.start(victim, arm, h.job())
@@ -204,6 +205,9 @@ func (h *host) alone(arm string, args ...string) result {
 // keeper to die at its boundary.
 func (h *host) handedOver(arm string, args ...string) {
 	h.t.Helper()
-	h.run(arm, append([]string{args[0], "-d"}, args[1:]...)...)
+	if r := h.run(arm, append([]string{args[0], "-d"}, args[1:]...)...); r.code != 0 {
+		h.t.Logf("run -d: %d %s", r.code, r.stderr) // the keeper may die while it takes the run
+	}
+	h.release()
 	h.awaitHit(arm)
 }

@@ -51,6 +51,8 @@ type host struct {
 	log    string
 	driver string
 	docker string
+	// held holds jobs back until release.
+	held bool
 	// keeperOff makes commands do everything themselves.
 	keeperOff bool
 }
@@ -125,14 +127,32 @@ func (h *host) run(failpoint string, args ...string) result {
 // effect once, prints some lines, and exits 7.
 func (h *host) job(flags ...string) []string {
 	args := append([]string{"run", "--on", h.driver}, flags...)
-	script := `echo x >>"$EFFECT"; i=0; while [ $i -lt 200 ]; do echo "line $i of the job"; i=$((i+1)); done; echo err >&2; exit 7`
+	// GO, when set, holds the job back until the test lets it go on.
+	script := `echo x >>"$EFFECT"; while [ -n "$GO" ] && [ ! -e "$GO" ]; do sleep 0.05; done; i=0; while [ $i -lt 200 ]; do echo "line $i of the job"; i=$((i+1)); done; echo err >&2; exit 7`
 	switch h.driver {
 	case "fake":
-		return append(args, "--image", "img", "--", "sleep", "100ms", ";", "lines", "200", ";", "err", "err", ";", "exit", "7")
+		pause := "100ms"
+		if h.held {
+			pause = "3s"
+		}
+		return append(args, "--image", "img", "--", "sleep", pause, ";", "lines", "200", ";", "err", "err", ";", "exit", "7")
 	case "docker":
 		args = append(args, "--image", "busybox:local", "-v", h.dir+":"+h.dir, "-e", "EFFECT="+h.effect)
 	}
+	if h.held {
+		args = append(args, "-e", "GO="+h.goFile())
+	}
 	return append(args, "--", "sh", "-c", script)
+}
+
+func (h *host) goFile() string { return filepath.Join(h.dir, "go") }
+
+// release lets a job that was held back go on.
+func (h *host) release() {
+	h.t.Helper()
+	if err := os.WriteFile(h.goFile(), nil, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // hang returns the arguments of a run that ends only when told to.

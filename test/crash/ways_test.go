@@ -29,24 +29,24 @@ func (h *host) refused() []string {
 // startAndCancel has a hanging job cancelled by the victim.
 func (h *host) startAndCancel(victim, arm string) {
 	h.t.Helper()
-	id := h.running()
-	if victim == "command" {
-		// Nobody drives it: the command that cancels takes it up.
-		h.stopKeeper()
-		h.alone(arm, "cancel", id)
+	if victim == "keeper" {
+		id := h.running(arm)
+		h.run("", "cancel", id)
+		h.awaitHit(arm)
 		return
 	}
+	// Nobody drives it: the command that cancels takes it up.
+	id := h.running("")
 	h.stopKeeper()
-	h.run(arm, "cancel", id)
-	h.awaitHit(arm)
+	h.alone(arm, "cancel", id)
 }
 
 // running starts a hanging job under a keeper, and returns its run once the job
 // has shown its effect.
-func (h *host) running() string {
+func (h *host) running(arm string) string {
 	h.t.Helper()
 	args := h.hang()
-	r := h.run("", append([]string{args[0], "-d"}, args[1:]...)...)
+	r := h.run(arm, append([]string{args[0], "-d"}, args[1:]...)...)
 	if r.code != 0 {
 		h.t.Fatalf("run -d: %d %s", r.code, r.stderr)
 	}
@@ -123,7 +123,7 @@ func (h *host) wholeOutput(id string) {
 
 func TestSupervisorKilled(t *testing.T) {
 	h := newHost(t, "local")
-	id := h.running()
+	id := h.running("")
 	h.killSupervisor()
 	w := h.run("", "wait", id)
 	if w.code != 125 {
