@@ -85,3 +85,9 @@ func Hit(name string) {
 		select {}
 	}
 }
+
+// Environ returns the variables that arm a child process's boundaries, for
+// children that inherit nothing.
+func Environ() []string {
+	return []string{"WINDLASS_FAILPOINT=" + os.Getenv("WINDLASS_FAILPOINT"), "WINDLASS_FAILPOINT_LOG=" + os.Getenv("WINDLASS_FAILPOINT_LOG")}
+}

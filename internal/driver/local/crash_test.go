@@ -123,7 +123,8 @@ func mustID(t testing.TB, s string) sdk.ID {
 // TestF80SubmitterDies: at whatever point a submitter is killed, the job runs
 // once, and whoever comes next finds that out.
 func TestF80SubmitterDies(t *testing.T) {
-	for _, point := range []string{pointFolder, pointSpawned, pointLaunched, pointOrdered, pointConfirmed} {
+	submitter, _ := Failpoints()
+	for _, point := range submitter {
 		t.Run(point, func(t *testing.T) {
 			w := newWorld(t, "")
 			l := w.launch(sh(w.mark("ran") + "; exit 4"))

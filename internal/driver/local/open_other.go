@@ -18,3 +18,6 @@ func open(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 
 // Supervise is for systems on which local jobs run; here it handles nothing.
 func Supervise([]string) (handled bool, code int) { return false, 0 }
+
+// Failpoints returns nothing.
+func Failpoints() (submitter, held []string) { return nil, nil }

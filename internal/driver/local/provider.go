@@ -17,6 +17,7 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/local/cgroup"
 	"github.com/windlass-run/windlass/internal/driver/local/proc"
 	"github.com/windlass-run/windlass/internal/driver/local/supervisor"
+	"github.com/windlass-run/windlass/internal/failpoint"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -24,7 +25,7 @@ import (
 // are os.Args without the program's name. It is called at the top of main,
 // before anything else: handled means that the process is to exit with code.
 func Supervise(args []string) (handled bool, code int) {
-	return supervise(args, func(string) {})
+	return supervise(args, failpoint.Hit)
 }
 
 func supervise(args []string, hit func(string)) (bool, int) {
@@ -34,8 +35,13 @@ func supervise(args []string, hit func(string)) (bool, int) {
 	return true, supervisor.Run(hit)
 }
 
-// The boundaries that RunJob passes, in their order, for tests that end the
-// process there.
+// Failpoints returns the boundaries of a launch, in the order in which they are
+// passed: those of the process that calls RunJob, and those of the supervisor.
+func Failpoints() (submitter, held []string) {
+	return []string{pointFolder, pointSpawned, pointLaunched, pointOrdered, pointConfirmed}, supervisor.Points()
+}
+
+// The boundaries that RunJob passes, in their order.
 const (
 	pointFolder    = "local.folder"    // the folder is there, and locked
 	pointSpawned   = "local.spawned"   // the supervisor waits for its order
@@ -111,7 +117,7 @@ func open(_ context.Context, r sdk.OpenRequest) (*provider, error) {
 	}
 	p := &provider{
 		name: r.Name, config: c, secrets: r.Secrets, clock: r.Clock, log: r.Log, owner: r.Owner, ledgerID: r.LedgerID,
-		state: r.StateDir, exe: r.Executable, callLimit: r.CallTimeout, bootID: boot, hit: func(string) {},
+		state: r.StateDir, exe: r.Executable, callLimit: r.CallTimeout, bootID: boot, hit: failpoint.Hit, env: failpoint.Environ(),
 		identity: sdk.Identity{Kind: Kind, Endpoint: machine()},
 	}
 	if p.exe == "" {
