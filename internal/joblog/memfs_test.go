@@ -221,6 +221,15 @@ func (m *memFS) names(suffix string) (out []string) {
 	return out
 }
 
+// forget lets go of what is only needed for a power failure.
+func (m *memFS) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.files {
+		n.log = nil
+	}
+}
+
 func (m *memFS) countSyncs() (total int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -47,6 +47,8 @@ type state struct {
 	Lost int64 `json:"lost,omitempty"`
 	// Newest is the greatest time of any entry.
 	Newest stamp `json:"newest"`
+	// Untimed: some entries came before any time was known.
+	Untimed bool `json:"untimed,omitempty"`
 
 	hint int
 }
@@ -120,6 +122,8 @@ func (s *state) entry(f *frame) *mark {
 	}
 	if s.Newest.before(f.at) {
 		s.Newest = f.at
+	} else if !s.Newest.known() {
+		s.Untimed = true
 	}
 	return m
 }

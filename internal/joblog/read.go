@@ -19,11 +19,13 @@ type ReadOptions struct {
 	// yet.
 	Follow bool
 	// Since leaves out entries with an earlier time. An entry without a time
-	// counts as being as old as the newest before it.
+	// counts as being as old as the newest before it, and is given when no
+	// time is known yet.
 	Since time.Time
-	// Tail, when not nil, leaves out all but the last lines of what the other
-	// options choose; 0 is none, negative is all. A line that has not ended
-	// yet counts. With From, reading starts at the later of the two.
+	// Tail, when not nil, leaves out all but the last lines of the chosen
+	// streams; 0 is none, negative is all. A line that has not ended yet
+	// counts. Since chooses among these lines, and with From reading starts at
+	// the later of the two, as with Docker and Kubernetes.
 	Tail *int
 	// Streams, when not empty, chooses streams. Gaps are always given, unless
 	// they concern other streams alone.
@@ -293,7 +295,7 @@ func (r *reader) first(chain []*header) int {
 		return -1
 	}
 	for i := len(chain) - 1; i > 0; i-- {
-		if n := chain[i].Start.Newest; n.known() && n.before(r.since) {
+		if st := &chain[i].Start; st.Newest.known() && st.Newest.before(r.since) && !st.Untimed {
 			r.seen.raise(&chain[i].Start)
 			return i
 		}

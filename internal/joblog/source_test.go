@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,16 +28,24 @@ type source struct {
 	sections []map[sdk.Stream][]byte
 	streams  []sdk.Stream
 	strips   bool
+
+	once sync.Once
+	all  map[sdk.Stream][]byte
 }
 
 func (s *source) stripped(i int) bool { return s.strips && i%2 == 0 }
 
 // units is the whole of a stream.
-func (s *source) units(st sdk.Stream) (all []byte) {
-	for _, x := range s.sections {
-		all = append(all, x[st]...)
-	}
-	return all
+func (s *source) units(st sdk.Stream) []byte {
+	s.once.Do(func() {
+		s.all = map[sdk.Stream][]byte{}
+		for _, x := range s.sections {
+			for st, b := range x {
+				s.all[st] = append(s.all[st], b...)
+			}
+		}
+	})
+	return s.all[st]
 }
 
 // bytes is the number of bytes of all streams.

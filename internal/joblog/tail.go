@@ -52,7 +52,7 @@ func (r *reader) lineEnds(d folder, i, stop int) (int, state, error) {
 	if err != nil {
 		return 0, place, err
 	}
-	ends, newest := 0, h.Start.Newest
+	ends := 0
 	var f frame
 	for ends != stop {
 		status, err := c.next(&f)
@@ -62,10 +62,7 @@ func (r *reader) lineEnds(d folder, i, stop int) (int, state, error) {
 		if status != frameOK {
 			break
 		}
-		if newest.before(f.at) {
-			newest = f.at
-		}
-		if f.kind != kindEntry || !r.chosen(&f, newest) {
+		if f.kind != kindEntry || !r.mask.has(f.stream) {
 			if place.advance(&f) != nil {
 				break
 			}
@@ -84,18 +81,6 @@ func (r *reader) lineEnds(d folder, i, stop int) (int, state, error) {
 		place.entry(&f)
 	}
 	return ends, place, c.close()
-}
-
-// chosen reports whether an entry is among those that are shown.
-func (r *reader) chosen(f *frame, newest stamp) bool {
-	if !r.mask.has(f.stream) {
-		return false
-	}
-	at := f.at
-	if !at.known() {
-		at = newest
-	}
-	return !r.since.known() || !at.known() || !at.before(r.since)
 }
 
 // cutAt moves place behind the first n ends of lines of an entry.
