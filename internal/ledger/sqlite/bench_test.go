@@ -64,6 +64,7 @@ func BenchmarkWriteParallel(b *testing.B) {
 	done := make(chan error, 100)
 	b.ReportAllocs()
 	b.ResetTimer()
+	used := cpuTime()
 	for range 100 {
 		go func() {
 			var err error
@@ -88,6 +89,7 @@ func BenchmarkWriteParallel(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
+	b.ReportMetric(float64((cpuTime()-used).Microseconds())/float64(b.N), "cpu-µs/write")
 	b.ReportMetric(float64(sqlite.Commits(s))/float64(b.N), "commits/write")
 }
 
@@ -179,6 +181,32 @@ func BenchmarkCommand(b *testing.B) {
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkClaimAll takes over 10,000 open runs, as after a crash.
+func BenchmarkClaimAll(b *testing.B) {
+	s := open(b, b.TempDir(), sqlite.Options{})
+	ids := sdk.NewIDSource(sdk.SystemClock())
+	dead := ids.NewID()
+	results := make(chan error)
+	const n = 10_000
+	for range n {
+		w := life(ids, dead)[0]
+		go func() { results <- s.Write(context.Background(), w) }()
+	}
+	for range n {
+		if err := <-results; err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		taker := ids.NewID()
+		runs, err := s.ClaimAll(context.Background(), taker, []sdk.ID{dead}, 0)
+		if err != nil || len(runs) != n {
+			b.Fatal(len(runs), err)
+		}
+		dead = taker
 	}
 }
 

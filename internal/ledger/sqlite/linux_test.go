@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,6 +17,16 @@ import (
 	"github.com/windlass-run/windlass/internal/testneed"
 	"github.com/windlass-run/windlass/sdk"
 )
+
+// cpuTime is what this process has used so far, which a busy machine doesn't
+// change as it does the clock.
+func cpuTime() time.Duration {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		return 0
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
 
 func readOnlyMount(t testing.TB, dir string) {
 	t.Helper()

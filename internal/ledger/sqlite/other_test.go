@@ -2,6 +2,11 @@
 
 package sqlite_test
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
+
+func cpuTime() time.Duration { return 0 }
 
 func readOnlyMount(t testing.TB, _ string) { t.Skip("needs a read-only mount") }

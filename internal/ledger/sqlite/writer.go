@@ -23,12 +23,12 @@ const (
 // writer is the process's one writing connection and the goroutine that owns
 // it. Calls that wait share a transaction.
 type writer struct {
-	s        *Store
-	c        *conn
-	queue    chan *call
-	wake     chan struct{}
-	closing  chan struct{}
-	stopped  chan struct{}
+	s       *Store
+	c       *conn
+	queue   chan *call
+	wake    chan struct{}
+	closing chan struct{}
+	stopped chan struct{}
 
 	// What follows belongs to the goroutine.
 
