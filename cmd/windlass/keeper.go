@@ -2,17 +2,24 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/keeper"
+	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -24,17 +31,55 @@ type keeperClient struct {
 
 var _ cli.Keeper = keeperClient{}
 
-func newKeeperClient(r cli.SessionRequest, engine *control.Engine) (cli.Keeper, error) {
+func newKeeperClient(r cli.SessionRequest, engine *control.Engine) (keeperClient, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+		return keeperClient{}, fmt.Errorf("find this program: %w", err)
 	}
 	vars := r.Config.Env().Vars()
-	origin := keeper.Origin{Dir: r.Dir, ConfigFile: r.ConfigFile, Env: make([][]byte, len(vars))}
+	origin := keeper.Origin{Dir: r.Dir, ConfigFile: r.ConfigFile, Env: make([][]byte, len(vars)), Stamp: stamp(r.Config.Files)}
 	for i, v := range vars {
 		origin.Env[i] = []byte(v)
 	}
-	return keeperClient{engine: engine, client: &keeper.Client{StateDir: r.StateDir, Version: r.Version, Origin: origin, Executable: self, Env: vars}}, nil
+	return keeperClient{engine: engine, client: &keeper.Client{StateDir: r.StateDir, Version: r.Version, Origin: origin, Executable: self,
+		Env: keeperEnv(vars, r.Config)}}, nil
+}
+
+// stamp tells versions of the configuration's files apart.
+func stamp(files []string) string {
+	h := sha256.New()
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		fmt.Fprintf(h, "%q %d %v\n", name, len(b), err)
+		_, _ = h.Write(b)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// keeperEnv is the environment of a keeper's process. The submitter's own goes
+// to it over the socket alone, so that no secret shows in the process table and
+// none is taken for another run's.
+func keeperEnv(vars []string, c *config.Config) []string {
+	prefixes := []string{"WINDLASS_", "XDG_", "LC_", "GO", "SSL_CERT_"}
+	names := []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "TMP", "TEMP", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+		"SYSTEMROOT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "COMSPEC", "PATHEXT"}
+	// Of the command's folder and provider the keeper knows nothing.
+	leave := []string{"WINDLASS_CONFIG", "WINDLASS_DEFAULT_PROVIDER", "WINDLASS_OWNER", "WINDLASS_LOG_MAX_BYTES"}
+	out := []string{"WINDLASS_LOG_MAX_BYTES=" + strconv.FormatInt(c.LogMaxBytes, 10)}
+	if c.Owner != "" {
+		out = append(out, "WINDLASS_OWNER="+c.Owner)
+	}
+	for _, v := range vars {
+		name, _, _ := strings.Cut(v, "=")
+		upper := strings.ToUpper(name)
+		if slices.Contains(leave, upper) {
+			continue
+		}
+		if slices.Contains(names, upper) || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(upper, p) }) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // Take hands a run over. When the keeper can't take it, this command drives it
@@ -43,7 +88,8 @@ func (k keeperClient) Take(ctx context.Context, run sdk.ID) error {
 	if _, err := k.engine.Wait(ctx, run, control.MilestoneMovable); err != nil {
 		return err
 	}
-	if err := k.client.Ensure(ctx); err != nil {
+	// The keeper knows the run's surroundings before it can take it up.
+	if err := k.client.Offer(ctx, run); err != nil {
 		return err
 	}
 	if err := k.engine.HandOver(ctx, run); err != nil {
@@ -57,7 +103,7 @@ func (k keeperClient) Take(ctx context.Context, run sdk.ID) error {
 
 // Wake starts a keeper if there is none, and hands it this command's
 // surroundings.
-func (k keeperClient) Wake(ctx context.Context) error { return k.client.Ensure(ctx) }
+func (k keeperClient) Wake(ctx context.Context) error { return k.client.Offer(ctx) }
 
 // State describes the keeper in one line.
 func (k keeperClient) State(ctx context.Context) (string, bool) {
@@ -71,25 +117,71 @@ func (k keeperClient) State(ctx context.Context) (string, bool) {
 	return fmt.Sprintf("runs as process %d, version %s, and drives %d", st.PID, st.Version, len(st.Held)), true
 }
 
+// minder finds a holder for a run whose holder has died.
+type minder struct {
+	engine *control.Engine
+	find   func(ctx context.Context) error
+}
+
+// mindEvery is the time between two looks at a run's holder. Two looks in a row
+// must find none: one that is being handed over has none for a moment.
+const mindEvery = 2 * time.Second
+
+func (m minder) mind(ctx context.Context, run sdk.ID) {
+	clock, seen := sdk.SystemClock(), 0
+	for clock.Sleep(ctx, mindEvery) == nil {
+		free, err := m.engine.Orphaned(ctx, run)
+		if err != nil || !free {
+			seen = 0
+			continue
+		}
+		if seen++; seen > 1 && m.find(ctx) == nil {
+			seen = 0
+		}
+	}
+}
+
 // keep is the keeper's life.
 func keep(version string) int {
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	red := &secret.Redactor{}
+	logTo := func(h slog.Handler) *slog.Logger { return slog.New(red.Handler(h)) }
+	log := logTo(slog.NewTextHandler(os.Stderr, nil))
+	dir, err := os.Getwd()
+	if err != nil {
+		log.Error("keeper failed", "err", fmt.Errorf("find state folder: %w", err))
+		return cli.ExitWindlass
+	}
+	if file, err := keeper.OpenLog(dir); err != nil {
+		log.Warn("the log isn't bounded", "err", err)
+	} else {
+		defer func() { _ = file.Close() }()
+		log = logTo(slog.NewTextHandler(file, nil))
+	}
+	if err := hideMemory(); err != nil {
+		log.Warn("a crash may leave its memory in a file", "err", err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	if err := serve(ctx, version, log); err != nil {
+	defer context.AfterFunc(ctx, func() {
+		// What doesn't let go in time is left to the next keeper as by a kill.
+		time.AfterFunc(2*keeper.LeaveTime, func() {
+			log.Error("keeper gave up handing over")
+			os.Exit(cli.ExitWindlass)
+		})
+	})()
+	if err := serve(ctx, version, dir, wiring{red: red, log: log}); err != nil {
 		log.Error("keeper failed", "err", err)
 		return cli.ExitWindlass
 	}
 	return cli.ExitOK
 }
 
-func serve(ctx context.Context, version string, log *slog.Logger) (err error) {
+func serve(ctx context.Context, version, dir string, w wiring) (err error) {
 	env := config.Environ()
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("find state folder: %w", err)
-	}
-	c, err := config.Load(ctx, config.LoadRequest{Env: env})
+	// The files are the commands' own: what concerns the keeper itself was put
+	// into its environment.
+	own := config.EnvOf([]string{"WINDLASS_OWNER=" + env.Get("WINDLASS_OWNER"), "WINDLASS_LOG_MAX_BYTES=" + env.Get("WINDLASS_LOG_MAX_BYTES")})
+	c, err := config.Load(ctx, config.LoadRequest{Env: own})
 	if err != nil {
 		return err
 	}
@@ -111,12 +203,16 @@ func serve(ctx context.Context, version string, log *slog.Logger) (err error) {
 		if err != nil {
 			return nil, err
 		}
-		return openProviders(surroundings{config: c, dir: o.Dir}, store, dir, log)
+		reg, err := w.registry(c, store, dir)
+		if err != nil {
+			return nil, err
+		}
+		return opened{reg, secret.Local(c.Env().Lookup, o.Dir)}, nil
 	}
-	home := keeper.Origin{Dir: dir}
+	home := keeper.Origin{}
 	for _, v := range env.Vars() {
 		home.Env = append(home.Env, []byte(v))
 	}
 	return keeper.Serve(ctx, keeper.Options{StateDir: dir, Version: version, Actor: "keeper", Owner: c.Owner, Store: store, Logs: logs,
-		Open: open, Home: home, Log: log})
+		Open: open, Home: &home, Log: w.log, Redact: w.red.Redact})
 }

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"runtime/debug"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/all"
 	"github.com/windlass-run/windlass/internal/driver/local"
 	"github.com/windlass-run/windlass/internal/keeper"
+	"github.com/windlass-run/windlass/internal/secret"
 )
 
 // version is set by the build.
@@ -31,7 +33,9 @@ func run(args []string) int {
 	}
 	f := cli.NewFactory(build())
 	f.Drivers = all.Drivers
-	f.OpenStore, f.HasStore, f.OpenSession = openStore, hasStore, openSession
+	w := wiring{red: &secret.Redactor{}, log: slog.New(slog.DiscardHandler)}
+	f.Streams.Redact = w.red.Redact
+	f.OpenStore, f.HasStore, f.OpenSession = openStore, hasStore, w.openSession
 	return cli.Main(f, args)
 }
 

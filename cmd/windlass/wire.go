@@ -42,77 +42,59 @@ func openLogs(stateDir string, c *config.Config) (*joblog.Store, error) {
 	return joblog.Open(filepath.Join(stateDir, "logs"), joblog.Options{MaxBytes: c.LogMaxBytes})
 }
 
+// wiring is what the parts of one process share.
+type wiring struct {
+	// red knows every secret value that this process has had in its hands.
+	red *secret.Redactor
+	log *slog.Logger
+}
+
 // openSession opens all that works with runs.
-func openSession(ctx context.Context, r cli.SessionRequest) (*cli.Session, error) {
+func (w wiring) openSession(ctx context.Context, r cli.SessionRequest) (*cli.Session, error) {
 	logs, err := openLogs(r.StateDir, r.Config)
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.DiscardHandler)
-	prov, err := openProviders(surroundings{config: r.Config, dir: r.Dir}, r.Store, r.StateDir, log)
+	reg, err := w.registry(r.Config, r.Store, r.StateDir)
 	if err != nil {
 		return nil, err
 	}
+	prov := newProviders(reg, secret.Local(r.Config.Env().Lookup, r.Dir))
 	engine, err := control.New(ctx, control.Options{Store: r.Store, Logs: logs, Providers: prov, Kind: "command", Version: r.Version,
-		StateDir: r.StateDir, Owner: r.Config.Owner, Actor: r.Config.Actor, Log: log, Warn: r.Warn})
+		StateDir: r.StateDir, Owner: r.Config.Owner, Actor: r.Config.Actor, Log: w.log, Warn: r.Warn, Redact: w.red.Redact})
 	if err != nil {
-		return nil, errors.Join(err, prov.Close())
+		return nil, errors.Join(err, reg.Close())
 	}
 	s := &cli.Session{Store: r.Store, Engine: engine, Providers: prov,
-		Close: func(ctx context.Context) error { return errors.Join(engine.Close(ctx), prov.Close()) }}
+		Close: func(ctx context.Context) error { return errors.Join(engine.Close(ctx), reg.Close()) }}
+	m := minder{engine: engine, find: func(ctx context.Context) error {
+		_, err := engine.Recover(ctx, "")
+		return err
+	}}
 	if r.Config.Keeper {
-		s.Keeper, err = newKeeperClient(r, engine)
+		k, err := newKeeperClient(r, engine)
+		if err != nil {
+			return nil, errors.Join(err, s.Close(ctx))
+		}
+		s.Keeper, m.find = k, k.Wake
 	}
-	return s, err
+	s.Mind = m.mind
+	return s, nil
 }
 
-// surroundings are what providers are opened from: those of this command, or
-// of one that handed its run over.
-type surroundings struct {
-	config *config.Config
-	dir    string
-}
-
-// providers is a registry as the engine uses it.
-type providers struct{ *registry.Registry }
-
-var _ control.Providers = providers{}
-
-// openProviders makes the registry of one configuration. Nothing is opened yet.
-func openProviders(s surroundings, store ledger.Store, stateDir string, log *slog.Logger) (providers, error) {
+// registry makes the registry of one configuration. Nothing is opened yet. No
+// reference is resolved but for what a call's context brings: this process may
+// drive the runs of others.
+func (w wiring) registry(c *config.Config, store ledger.Store, stateDir string) (*registry.Registry, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return providers{}, fmt.Errorf("find this program: %w", err)
+		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	env := s.config.Env()
-	owner := s.config.Owner
+	owner := c.Owner
 	if owner == "" {
 		owner = store.ID()
 	}
-	return providers{registry.New(registry.Options{Config: s.config, Drivers: all.Drivers(), Credentials: credential.FromEnv(env, nil),
-		Secrets: secret.NewResolver(secret.Local(env.Lookup, s.dir), nil), Log: log, Owner: owner, LedgerID: store.ID(),
-		StateDir: stateDir, Executable: self})}, nil
-}
-
-// Backend opens a provider by its name.
-func (p providers) Backend(ctx context.Context, name string) (control.Backend, error) {
-	b, err := p.Get(ctx, name)
-	if err != nil {
-		return control.Backend{}, err
-	}
-	return control.Backend{Provider: b.Provider, Name: b.Name, Driver: b.Driver, PollInterval: b.PollInterval, CallTimeout: b.CallTimeout,
-		MaxInFlight: b.MaxInFlight, SubmitRate: b.SubmitRate}, nil
-}
-
-// BackendFor opens the provider of a run: that of its name, which must have its
-// identity.
-func (p providers) BackendFor(ctx context.Context, run ledger.Run) (control.Backend, error) {
-	b, err := p.Backend(ctx, run.Provider)
-	if err != nil {
-		return b, err
-	}
-	if err := b.Info().Identity.Check("open provider "+run.Provider, run.Identity); err != nil {
-		return control.Backend{}, err
-	}
-	return b, nil
+	return registry.New(registry.Options{Config: c, Drivers: all.Drivers(), Credentials: credential.FromEnv(c.Env(), nil),
+		Secrets: secret.NewResolver(secret.Elsewhere(), w.red), Log: w.log, Redactor: w.red, Owner: owner, LedgerID: store.ID(),
+		StateDir: stateDir, Executable: self}), nil
 }

@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"time"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -16,8 +17,19 @@ import (
 // Verb is the hidden first argument that makes this program a keeper.
 const Verb = "__keeper"
 
-// startTime bounds the wait for a keeper that was started.
-const startTime = 10 * time.Second
+// ErrNotStarted is the stable name of the error that no keeper could be reached
+// or started.
+const ErrNotStarted = "keeper.not-started"
+
+const (
+	// startTime bounds the wait for a keeper that was started.
+	startTime = 10 * time.Second
+	// respawnTime is the least time between two that are started.
+	respawnTime = 500 * time.Millisecond
+	// helloTime bounds the wait for its first word, askTime that for an answer.
+	helloTime = 5 * time.Second
+	askTime   = messageTime + 5*time.Second
+)
 
 // Client reaches the keeper of a state directory, and starts one when there is
 // none.
@@ -25,34 +37,40 @@ type Client struct {
 	StateDir string
 	Version  string
 	Origin   Origin
-	// Executable is this program; Env what a started keeper gets.
+	// Executable is this program; Env what a started keeper gets. It should
+	// hold no secrets: surroundings go over the socket.
 	Executable string
 	Env        []string
 	Clock      sdk.Clock
+
+	mu sync.Mutex
+	// inherited is what a keeper of another version knew that this client has
+	// asked to leave.
+	inherited []Bound
 }
 
-// Take has the keeper drive a run that was released, and returns once it does.
-// A keeper is started when there is none; one of another version is asked to
-// leave first.
-func (c *Client) Take(ctx context.Context, run sdk.ID) error {
-	_, err := c.ask(ctx, request{Op: opTake, Run: run, Origin: c.Origin}, true)
+// Offer hands this command's surroundings to the keeper, for runs that it will
+// take and for those whose credentials have expired. It starts a keeper when
+// there is none; one of another version is asked to leave first, and what it
+// knew goes to its successor.
+func (c *Client) Offer(ctx context.Context, runs ...sdk.ID) error {
+	_, err := c.ask(ctx, request{Op: opOffer, Bound: []Bound{{c.Origin, runs}}}, true)
 	return err
 }
 
-// Renew hands this command's surroundings over, for runs whose credentials have
-// expired. Without a keeper it does nothing.
+// Take has the keeper drive a run, in place of its present holder, and returns
+// once it does.
+func (c *Client) Take(ctx context.Context, run sdk.ID) error {
+	_, err := c.ask(ctx, request{Op: opTake, Run: run, Bound: []Bound{{c.Origin, []sdk.ID{run}}}}, true)
+	return err
+}
+
+// Renew hands surroundings over as Offer does, and starts no keeper.
 func (c *Client) Renew(ctx context.Context) error {
-	_, err := c.ask(ctx, request{Op: opRenew, Origin: c.Origin}, false)
+	_, err := c.ask(ctx, request{Op: opOffer, Bound: []Bound{{c.Origin, nil}}}, false)
 	if errors.Is(err, errNone) {
 		return nil
 	}
-	return err
-}
-
-// Ensure starts a keeper when there is none, so that runs whose holders died
-// are taken up.
-func (c *Client) Ensure(ctx context.Context) error {
-	_, err := c.ask(ctx, request{Op: opRenew, Origin: c.Origin}, true)
 	return err
 }
 
@@ -63,7 +81,8 @@ type Status struct {
 	Held    []sdk.ID
 }
 
-// Status asks the keeper, and starts none; NotFound when there is none.
+// Status asks the keeper, of whatever version, and starts none; NotFound when
+// there is none.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	res, err := c.ask(ctx, request{Op: opStatus}, false)
 	if errors.Is(err, errNone) {
@@ -72,7 +91,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return Status{PID: res.PID, Version: res.Version, Held: res.Held}, err
 }
 
-// Leave asks the keeper to hand its runs over and go; none is no error.
+// Leave asks the keeper to leave its runs to others and go; none is no error.
 func (c *Client) Leave(ctx context.Context) error {
 	_, err := c.ask(ctx, request{Op: opLeave}, false)
 	if errors.Is(err, errNone) {
@@ -81,7 +100,10 @@ func (c *Client) Leave(ctx context.Context) error {
 	return err
 }
 
-var errNone = errors.New("no keeper is running")
+var (
+	errNone  = errors.New("no keeper is running")
+	errOther = errors.New("a keeper of another version is running")
+)
 
 func (c *Client) clock() sdk.Clock {
 	if c.Clock == nil {
@@ -92,124 +114,171 @@ func (c *Client) clock() sdk.Clock {
 
 // ask makes one request, starting a keeper where that is allowed.
 func (c *Client) ask(ctx context.Context, req request, start bool) (response, error) {
-	path, err := socketPath(c.StateDir)
-	if err != nil {
-		return response{}, err
-	}
-	req.Proto, req.Version = protocolVersion, c.Version
 	deadline := c.clock().Now().Add(startTime)
-	started, wait := false, 5*time.Millisecond
+	var child *process
+	wait := 5 * time.Millisecond
 	for {
-		res, err := c.once(ctx, path, req)
-		if err == nil {
+		res, err := c.once(ctx, req)
+		switch {
+		case err == nil:
 			return res, res.err()
-		}
-		if ctx.Err() != nil {
-			return response{}, context.Cause(ctx)
-		}
-		if !start {
-			if errors.Is(err, errOther) {
+		case ctx.Err() != nil:
+			return response{}, fmt.Errorf("ask the keeper: %w", context.Cause(ctx))
+		case !start && nobody(err):
+			return response{}, errNone
+		case !start:
+			return response{}, &sdk.Error{Code: sdk.Unavailable, Op: "ask the keeper", Err: err}
+		case errors.Is(err, errOther):
+			if err := c.replace(ctx); err != nil {
 				return response{}, err
 			}
-			return response{}, fmt.Errorf("%w (%w)", errNone, err)
-		}
-		if errors.Is(err, errOther) {
-			// It hands its runs over and leaves; then one of ours starts.
-			if _, err := c.once(ctx, path, request{Op: opLeave}); err != nil && ctx.Err() != nil {
-				return response{}, context.Cause(ctx)
-			}
-			started = false
-		} else if !started {
-			if err := c.spawn(ctx); err != nil {
+			deadline = c.clock().Now().Add(startTime + LeaveTime)
+		case child == nil || child.lost() && c.clock().Now().After(child.at.Add(respawnTime)):
+			// The last one may have lost the election to one that then left.
+			if child, err = c.spawn(ctx); err != nil {
 				return response{}, err
 			}
-			started = true
+		}
+		if err := child.failure(); err != nil {
+			return response{}, c.notStarted(err)
 		}
 		if c.clock().Now().After(deadline) {
-			return response{}, &sdk.Error{Code: sdk.Unavailable, Op: "start keeper", ID: "keeper.not-started",
-				Remedy: "see " + logPath(c.StateDir) + ", or set WINDLASS_KEEPER=off", Err: err}
+			return response{}, c.notStarted(err)
 		}
 		if err := c.clock().Sleep(ctx, wait); err != nil {
-			return response{}, err
+			return response{}, fmt.Errorf("ask the keeper: %w", err)
 		}
-		if wait < 100*time.Millisecond {
-			wait *= 2
-		} else {
-			started = false // it may have lost the election to one that then left
-		}
+		wait = min(2*wait, 100*time.Millisecond)
 	}
 }
 
-var errOther = errors.New("a keeper of another version is running")
+func (c *Client) notStarted(cause error) error {
+	return &sdk.Error{Code: sdk.Unavailable, Op: "start keeper", ID: ErrNotStarted, Remedy: "see " + logPath(c.StateDir) + ", or set WINDLASS_KEEPER=off", Err: cause}
+}
 
-func (c *Client) once(ctx context.Context, path string, req request) (response, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
+// replace asks a keeper of another version to leave. It hands its runs over;
+// then one of ours starts.
+func (c *Client) replace(ctx context.Context) error {
+	res, err := c.once(ctx, request{Op: opLeave})
+	if ctx.Err() != nil {
+		return fmt.Errorf("ask the keeper: %w", context.Cause(ctx))
+	}
+	if err == nil && res.Proto == protocolVersion {
+		c.mu.Lock()
+		c.inherited = append(c.inherited, res.Bound...)
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// once makes one connection and one request.
+func (c *Client) once(ctx context.Context, req request) (response, error) {
+	conn, err := dial(ctx, c.StateDir)
 	if err != nil {
 		return response{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	if err := conn.SetDeadline(time.Now().Add(askTime)); err != nil {
-		return response{}, err
-	}
 	r := bufio.NewReader(conn)
-	exchange := func(q request) (res response, err error) {
+	exchange := func(q request, limit time.Duration) (res response, err error) {
+		q.Proto, q.Version = protocolVersion, c.Version
+		if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+			return res, err
+		}
 		if err := writeMessage(conn, q); err != nil {
 			return res, err
 		}
 		return res, readMessage(r, &res)
 	}
-	if req.Op != opLeave {
+	hello, err := exchange(request{Op: opHello}, helloTime)
+	if err != nil {
+		return response{}, fmt.Errorf("the keeper doesn't answer: %w", err)
+	}
+	other := hello.Proto != protocolVersion || hello.Version != c.Version
+	if other && req.Op != opLeave && req.Op != opStatus {
 		// Surroundings go to a keeper of the same program only.
-		hello, err := exchange(request{Op: opHello, Proto: protocolVersion, Version: c.Version})
-		if err != nil {
+		return response{}, fmt.Errorf("%w: version %s, process %d", errOther, hello.Version, hello.PID)
+	}
+	if req.Op == opOffer || req.Op == opTake {
+		if err := c.pass(exchange); err != nil {
 			return response{}, err
 		}
-		if hello.Proto != protocolVersion || hello.Version != c.Version {
-			return response{}, fmt.Errorf("%w: version %s, pid %d", errOther, hello.Version, hello.PID)
-		}
 	}
-	return exchange(req)
+	return exchange(req, askTime)
 }
 
-// spawn starts a keeper that outlives this process.
-func (c *Client) spawn(ctx context.Context) error {
-	logFile, err := openLog(c.StateDir)
-	if err != nil {
+// pass gives a keeper what its predecessor knew, the older first.
+func (c *Client) pass(exchange func(request, time.Duration) (response, error)) error {
+	c.mu.Lock()
+	list := c.inherited
+	c.mu.Unlock()
+	if len(list) == 0 {
+		return nil
+	}
+	if _, err := exchange(request{Op: opOffer, Bound: list}, askTime); err != nil {
 		return err
 	}
-	defer func() { _ = logFile.Close() }()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("start keeper: %w", err)
-	}
-	defer func() { _ = null.Close() }()
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Executable, Verb)
-	cmd.Env, cmd.Dir = c.Env, c.StateDir
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = null, null, logFile
-	detach(cmd)
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start keeper: %w", err)
-	}
-	go func() { _ = cmd.Wait() }()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inherited = c.inherited[len(list):]
 	return nil
 }
 
-// maxLog is the size at which a keeper's log starts anew, keeping one old one.
-const maxLog = 4 << 20
+// nobody reports whether a failed connection means that no keeper is there.
+func nobody(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || refused(err) || errors.Is(err, io.EOF)
+}
 
-func openLog(stateDir string) (*os.File, error) {
-	path := logPath(stateDir)
-	if fi, err := os.Stat(path); err == nil && fi.Size() > maxLog {
-		if err := os.Rename(path, path+".old"); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("start keeper: %w", err)
-		}
+// process is a keeper that this client has started.
+type process struct {
+	at   time.Time
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// lost reports whether it has ended without a failure: another was elected.
+func (p *process) lost() bool {
+	select {
+	case <-p.done:
+		return p.err == nil
+	default:
+		return false
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}
+
+func (p *process) failure() error {
+	if p == nil {
+		return nil
+	}
+	select {
+	case <-p.done:
+		return p.err
+	default:
+		return nil
+	}
+}
+
+// spawn starts a keeper that outlives this process.
+func (c *Client) spawn(ctx context.Context) (*process, error) {
+	logFile, err := os.OpenFile(logPath(c.StateDir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start keeper: %w", err)
 	}
-	return f, nil
+	defer func() { _ = logFile.Close() }()
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Executable, Verb)
+	cmd.Env, cmd.Dir = c.Env, c.StateDir
+	cmd.Stderr = logFile
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start keeper: %w", err)
+	}
+	p := &process{at: c.clock().Now(), done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		if err := cmd.Wait(); err != nil {
+			p.err = fmt.Errorf("the keeper's process ended: %w", err)
+		}
+	}()
+	return p, nil
 }

@@ -3,27 +3,19 @@
 package keeper
 
 import (
-	"fmt"
-	"os"
+	"errors"
 	"os/exec"
 	"syscall"
-
-	"github.com/windlass-run/windlass/sdk"
 )
 
-// checkPrivate refuses a folder that others could have put a socket into.
-func checkPrivate(dir string) error {
-	fi, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("keeper's socket: %w", err)
-	}
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	if !fi.IsDir() || !ok || int(st.Uid) != os.Getuid() || fi.Mode().Perm()&0o077 != 0 {
-		return &sdk.Error{Code: sdk.PermissionDenied, Op: "keeper's socket", Remedy: "remove it, or set TMPDIR",
-			Err: fmt.Errorf("%s is not a folder of this user alone", dir)}
-	}
-	return nil
+// privateUmask keeps files made from now on to this user, until restored.
+func privateUmask() (restore func()) {
+	old := syscall.Umask(0o077)
+	return func() { syscall.Umask(old) }
 }
 
 // detach makes a command's process outlive its parent and its terminal.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+// refused reports whether nobody listens at a socket that is there.
+func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/windlass-run/windlass/sdk"
 )
 
 // protocolVersion is the socket's; a peer of another one is asked to leave.
-const protocolVersion = 1
+const protocolVersion = 2
 
 // maxMessage bounds one message: an environment fits, a flood doesn't.
 const maxMessage = 8 << 20
@@ -26,27 +27,39 @@ type Origin struct {
 	Flags map[string]string `json:"flags,omitzero"`
 	// Env is the environment, NAME=value.
 	Env [][]byte `json:"env"`
+	// Stamp tells versions of the configuration's files apart.
+	Stamp string `json:"stamp,omitzero"`
 }
 
-// String keeps an Origin's environment out of logs.
-func (o Origin) String() string { return "origin " + o.Dir }
+// Format keeps an Origin's environment out of logs, whatever the verb.
+func (o Origin) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "origin "+o.Dir) }
+
+// Bound is surroundings with the runs that came from them.
+type Bound struct {
+	Origin Origin   `json:"origin"`
+	Runs   []sdk.ID `json:"runs,omitzero"`
+}
 
 type op string
 
 const (
-	opHello  op = "hello"
+	// opHello asks who is there; its form is the same in every version.
+	opHello op = "hello"
+	// opOffer hands surroundings over, before a run and for renewal.
+	opOffer op = "offer"
+	// opTake has a run driven.
 	opTake   op = "take"
-	opRenew  op = "renew"
-	opLeave  op = "leave"
 	opStatus op = "status"
+	// opLeave asks the keeper to go; the answer has what it knew.
+	opLeave op = "leave"
 )
 
 type request struct {
-	Op      op     `json:"op"`
-	Proto   int    `json:"proto"`
-	Version string `json:"version"`
-	Run     sdk.ID `json:"run,omitzero"`
-	Origin  Origin `json:"origin,omitzero"`
+	Op      op      `json:"op"`
+	Proto   int     `json:"proto"`
+	Version string  `json:"version"`
+	Run     sdk.ID  `json:"run,omitzero"`
+	Bound   []Bound `json:"bound,omitzero"`
 }
 
 type response struct {
@@ -55,6 +68,7 @@ type response struct {
 	PID     int    `json:"pid"`
 	// Held are the runs that the keeper drives.
 	Held  []sdk.ID `json:"held,omitzero"`
+	Bound []Bound  `json:"bound,omitzero"`
 	Error string   `json:"error,omitzero"`
 	Code  sdk.Code `json:"code,omitzero"`
 }
@@ -66,13 +80,17 @@ func (r response) err() error {
 	return &sdk.Error{Code: r.Code, Op: "ask the keeper", Err: errors.New(r.Error)}
 }
 
+// errMessage is a message that can't be read. It tells nothing of the bytes,
+// which may be an environment.
+var errMessage = errors.New("not a message of this protocol")
+
 func readMessage(r *bufio.Reader, into any) error {
 	line, err := readLine(r)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(line, into); err != nil {
-		return sdk.Errorf(sdk.InvalidArgument, "read message", "%w", err)
+	if json.Unmarshal(line, into) != nil {
+		return errMessage
 	}
 	return nil
 }
@@ -81,14 +99,17 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > maxMessage {
+			return nil, fmt.Errorf("%w: longer than %d bytes", errMessage, maxMessage)
+		}
 		line = append(line, part...)
 		switch {
 		case err == nil:
 			return line, nil
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return nil, io.ErrUnexpectedEOF
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
-		case len(line) > maxMessage:
-			return nil, sdk.Errorf(sdk.ResourceExhausted, "read message", "longer than %d bytes", maxMessage)
 		}
 	}
 }
