@@ -101,6 +101,12 @@ func (p *provider) ask(f attempt.Folder, v view, c attempt.Cancel) (sdk.CancelJo
 	if errors.Is(werr, attempt.ErrNone) {
 		return sdk.CancelJobResult{Accepted: true, Gone: true, Evidence: "cleaned up meanwhile"}, nil
 	}
+	if werr == nil && v.stage != stageHeld {
+		// It may have begun before the cancel lay there for it to find.
+		if now, err := p.look(f); err == nil {
+			v = now
+		}
+	}
 	if werr != nil {
 		// On a full disk the knock itself must say it: with the launch's grace,
 		// or with none.
@@ -144,8 +150,7 @@ func (p *provider) endRest(ctx context.Context, id sdk.ID, v view) (int, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTime)
 	defer cancel()
-	group := cgroup.At(v.begun.Cgroup)
-	n, err := group.KillUntilGone(ctx)
+	n, err := groupOf(id, v).KillUntilGone(ctx)
 	if err != nil {
 		return n, fmt.Errorf("end what is left: %w", err)
 	}
@@ -156,6 +161,19 @@ func (p *provider) endRest(ctx context.Context, id sdk.ID, v view) (int, error) 
 		return n + m, fmt.Errorf("end what is left: %w", err)
 	}
 	return n + m, nil
+}
+
+// groupOf returns the job's control group. Where its record is damaged, that is
+// the one that would be made from here.
+func groupOf(id sdk.ID, v view) *cgroup.Group {
+	if v.begun.V == 0 && v.stage == stageLost {
+		if host, err := cgroup.Detect(); err == nil {
+			if places, err := host.Plan(id.String(), cgroup.Limits{}); err == nil {
+				return cgroup.At(places)
+			}
+		}
+	}
+	return cgroup.At(v.begun.Cgroup)
 }
 
 // alive returns those that live.

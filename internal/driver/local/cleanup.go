@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/windlass-run/windlass/internal/driver/local/attempt"
-	"github.com/windlass-run/windlass/internal/driver/local/cgroup"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -47,7 +46,7 @@ func (p *provider) cleanUp(ctx context.Context, f attempt.Folder, id sdk.ID) ([]
 		if left := alive(v.end.Left); len(left) > 0 {
 			return nil, sdk.Errorf(sdk.FailedPrecondition, "end what is left of the job", "%s and %d more run on and can't be killed by this user", left[0], len(left)-1)
 		}
-		if group := cgroup.At(v.begun.Cgroup); v.stage != stageRebooted && !group.IsZero() {
+		if group := groupOf(id, v); v.stage != stageRebooted && !group.IsZero() {
 			limit, cancel := context.WithTimeout(ctx, killTime)
 			err := group.Remove(limit)
 			cancel()
@@ -88,6 +87,10 @@ func (p *provider) hold(ctx context.Context, f attempt.Folder) (*os.File, view, 
 		switch {
 		case err == nil:
 			v, err := p.look(f)
+			if errors.Is(err, sdk.DataLoss) {
+				// Nobody holds it, and its record tells nothing.
+				return lock, view{stage: stageLost}, nil
+			}
 			if err != nil {
 				_ = lock.Close()
 				return nil, v, err

@@ -40,10 +40,15 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 	}
 	out := sdk.FindJobsResult{Outcome: sdk.FindAbsent}
 	starting := false
+	var damaged error
 	for _, id := range ids {
 		v, err := p.settled(ctx, attempt.In(p.state, id))
-		if err != nil {
+		if err != nil && (ctx.Err() != nil || r.Launch != nil) {
 			return sdk.FindJobsResult{}, p.fail(op, err)
+		}
+		if err != nil {
+			damaged = err // it may be the one that is sought
+			continue
 		}
 		if r.Launch == nil && !matches(v.launch, r.RunID, r.Owner) {
 			continue
@@ -56,6 +61,8 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 	switch {
 	case len(out.Jobs) > 0:
 		out.Outcome = sdk.FindFound
+	case damaged != nil:
+		return sdk.FindJobsResult{}, p.fail(op, damaged)
 	case starting:
 		out.Outcome, out.VisibleAt = sdk.FindNotVisible, p.clock.Now().Add(lookAgain)
 	}

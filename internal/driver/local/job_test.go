@@ -3,6 +3,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -448,5 +450,58 @@ func TestLeftoverFolders(t *testing.T) {
 	}
 	if seen != 1 || exists(half) {
 		t.Errorf("%d listed, still there: %t", seen, exists(half))
+	}
+}
+
+// TestDamagedRecord: a record that can't be read is never taken for an end, and
+// hides no other attempt; what ran is ended with it.
+func TestDamagedRecord(t *testing.T) {
+	w := newWorld(t, "")
+	other := w.run(sh("exit 0"))
+	w.ended(other)
+	h := w.run(sh("echo up; exec sleep 1000"))
+	w.up(h)
+	pid := supervisorOf(t, h)
+	if err := os.WriteFile(filepath.Join(w.state, h.ID, "begun.json"), []byte(`{"v":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.p.JobStatus(t.Context(), sdk.JobStatusRequest{Handle: h}); sdk.CodeOf(err) != sdk.DataLoss {
+		t.Errorf("status: %v", err)
+	}
+	list := func() (out []sdk.OwnedObject) {
+		t.Helper()
+		for o, err := range w.p.ListOwned(t.Context(), sdk.ListOwnedRequest{Owner: "owner"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, o)
+		}
+		return out
+	}
+	all := list()
+	if len(all) != 2 {
+		t.Fatalf("listed %+v", all)
+	}
+	i := slices.IndexFunc(all, func(o sdk.OwnedObject) bool { return o.ID == h.ID })
+	if !all[i].Live {
+		t.Errorf("a job that may run: %+v", all[i])
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	if _, err := w.p.RemoveOwned(ctx, sdk.RemoveOwnedRequest{Object: all[i]}); err == nil {
+		t.Error("a job that may run was removed")
+	}
+	cancel()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, patience, "removal", func() bool {
+		_, err := w.p.RemoveOwned(t.Context(), sdk.RemoveOwnedRequest{Object: all[i]})
+		return err == nil
+	})
+	if left := processes(t, h); len(left) > 0 || len(list()) != 1 {
+		t.Errorf("left %v, %+v", left, list())
+	}
+	if left, err := w.leftovers(mustID(t, h.ID)); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

@@ -102,6 +102,7 @@ func (l *logReader) run(ctx context.Context, follow bool) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
+		begun := time.Now()
 		// How it stands is asked first: what was written before that is read.
 		v, err := l.p.look(l.folder)
 		if err != nil {
@@ -110,7 +111,8 @@ func (l *logReader) run(ctx context.Context, follow bool) error {
 		if v.stage == stageAbsent {
 			return l.p.absent("read job logs", l.id)
 		}
-		final := v.stage >= stageEnded
+		final := v.stage >= stageEnded || v.stage == stageUnsent && l.folder.Has(attempt.CancelFile)
+		before := l.cursorOffset()
 		err = l.read(ctx, final)
 		switch {
 		case errors.Is(err, errBroken):
@@ -124,6 +126,12 @@ func (l *logReader) run(ctx context.Context, follow bool) error {
 			l.yield(sdk.LogItem{End: &sdk.LogEnd{Verdict: l.worst.Worse(sdk.VerdictQuiet)}, Cursor: l.cursor()}, nil)
 			return nil
 		}
+		if l.cursorOffset() > before {
+			// A job that writes all the time is not read a line at a time.
+			if err := l.p.clock.Sleep(ctx, pace-time.Since(begun)); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-changes:
 		case <-tick.C:
@@ -133,11 +141,14 @@ func (l *logReader) run(ctx context.Context, follow bool) error {
 	}
 }
 
+// pace is the shortest time between two looks at a log that grows.
+const pace = 2 * time.Millisecond
+
 // end says how much of the output there was.
 func (l *logReader) end(v view) {
 	verdict := l.worst.Worse(sdk.VerdictComplete)
 	switch {
-	case v.stage != stageEnded:
+	case v.stage == stageLost || v.stage == stageRebooted:
 		// What was in the pipes went with the supervisor.
 		gap := &sdk.LogGap{From: v.started.At, Bytes: -1, Why: "the supervisor died; what it had not written yet is lost"}
 		if !l.yield(sdk.LogItem{Gap: gap, Cursor: l.cursor()}, nil) {
@@ -209,11 +220,14 @@ func (l *logReader) gap(f capture.Frame) *sdk.LogGap {
 	return g
 }
 
-func (l *logReader) cursor() *sdk.LogCursor {
-	at := l.offset
+func (l *logReader) cursorOffset() int64 {
 	if l.reader != nil {
-		at = l.reader.Offset()
+		return l.reader.Offset()
 	}
+	return l.offset
+}
+
+func (l *logReader) cursor() *sdk.LogCursor {
 	return &sdk.LogCursor{V: sdk.CursorVersion, Kind: Kind,
-		Position: map[string]string{keyAttempt: l.id.String(), keyOffset: strconv.FormatInt(at, 10)}}
+		Position: map[string]string{keyAttempt: l.id.String(), keyOffset: strconv.FormatInt(l.cursorOffset(), 10)}}
 }

@@ -65,6 +65,13 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 func (p *provider) owned(id sdk.ID) (sdk.OwnedObject, bool, error) {
 	f := attempt.In(p.state, id)
 	v, err := p.look(f)
+	if errors.Is(err, sdk.DataLoss) {
+		// A record that can't be read hides no other object. The state folder
+		// is this owner's alone.
+		held, herr := f.Held()
+		return sdk.OwnedObject{Type: typeProcess, ID: id.String(), AttemptID: id, Owner: p.owner, LedgerID: p.ledgerID,
+			CreatedAt: modified(string(f)), Live: held, State: "damaged"}, true, herr
+	}
 	if err != nil || v.stage == stageAbsent {
 		return sdk.OwnedObject{}, false, err
 	}
@@ -147,6 +154,9 @@ func (p *provider) kill(ctx context.Context, f attempt.Folder, id sdk.ID) error 
 	c := attempt.Cancel{V: attempt.Version, At: p.clock.Now(), Grace: new(time.Duration), Why: "removed"}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		res, err := p.cancel(ctx, f, id, c)
+		if errors.Is(err, sdk.DataLoss) {
+			return nil // clean-up holds it, and ends what is left
+		}
 		if err != nil || res.Gone {
 			return err
 		}

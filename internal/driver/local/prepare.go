@@ -84,11 +84,6 @@ func (d *draft) command() {
 	if len(s.Secrets) > 0 && d.p.secrets == nil {
 		d.bad(sdk.FailedPrecondition, "secrets", "", "nobody here can resolve secrets")
 	}
-	for name, ref := range s.Secrets {
-		if parsed, err := sdk.ParseSecretRef(string(ref)); err == nil && parsed.Scheme == "" {
-			d.bad(sdk.InvalidArgument, "secrets."+name, string(ref), "has no scheme")
-		}
-	}
 }
 
 // container refuses what only a container can have.
