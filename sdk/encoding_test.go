@@ -52,7 +52,7 @@ func codecs() []codec {
 func TestEncodingsRoundTrip(t *testing.T) {
 	for _, c := range codecs() {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(2000) {
+			for seed := range uint64(500) {
 				b, err := c.random(newGen(seed))
 				if err != nil {
 					t.Fatalf("seed %d: encode: %v", seed, err)
@@ -72,7 +72,7 @@ func TestEncodingsRoundTrip(t *testing.T) {
 // TestSpecMeansTheSame compares values and not encodings, which could lose the
 // same thing twice.
 func TestSpecMeansTheSame(t *testing.T) {
-	for seed := range uint64(2000) {
+	for seed := range uint64(500) {
 		want := newGen(seed).spec()
 		if ps := sdk.ValidateSpec(want); len(ps) > 0 {
 			t.Fatalf("seed %d: %s", seed, sdk.JoinProblems(ps))

@@ -21,6 +21,14 @@ func virtual(t *testing.T, s fake.Settings, k fake.Knobs, f func(t *testing.T, b
 	synctest.Test(t, func(t *testing.T) { f(t, newBench(t, s, k)) })
 }
 
+// pass lets virtual time pass.
+func (b *bench) pass(x time.Duration) {
+	b.t.Helper()
+	if err := sdk.SystemClock().Sleep(b.t.Context(), x); err != nil {
+		b.t.Error(err)
+	}
+}
+
 func weaker(change func(g *sdk.Guarantees)) fake.Settings {
 	g := fake.BestGuarantees()
 	change(&g)
@@ -53,7 +61,7 @@ func TestTimeline(t *testing.T) {
 			wait time.Duration
 			want sdk.JobState
 		}{{0, sdk.StatePending}, {time.Second - 1, sdk.StatePending}, {1, sdk.StateRunning}, {10*time.Second - 1, sdk.StateRunning}, {1, sdk.StateFailed}, {time.Hour, sdk.StateFailed}} {
-			time.Sleep(c.wait)
+			b.pass(c.wait)
 			if got := b.state(h); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
@@ -89,14 +97,14 @@ func TestEndings(t *testing.T) {
 		t.Run(c.words, func(t *testing.T) {
 			virtual(t, fake.Settings{}, fake.Knobs{}, func(t *testing.T, b *bench) {
 				h := b.run(strings.Fields(c.words)...)
-				time.Sleep(time.Second)
+				b.pass(time.Second)
 				if c.cancel {
 					can, _ := sdk.Of(b.p, sdk.Canceler())
 					if _, err := can.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				time.Sleep(time.Hour)
+				b.pass(time.Hour)
 				st, err := b.status(h)
 				if err != nil {
 					t.Fatal(err)
@@ -193,7 +201,7 @@ func TestDuplicatesWithoutNames(t *testing.T) {
 				if _, err := b.send(l); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(c.later)
+				b.pass(c.later)
 			}
 			if got := b.cloud.Made(l.AttemptID); got != c.made {
 				t.Errorf("%s after %s: %d objects, want %d", c.by, c.later, got, c.made)
@@ -211,12 +219,12 @@ func TestNotFoundGrace(t *testing.T) {
 		if got := b.state(h); got != sdk.StatePending {
 			t.Errorf("got %s", got)
 		}
-		time.Sleep(30 * time.Second)
+		b.pass(30 * time.Second)
 		if got := b.state(h); got != sdk.StateRunning {
 			t.Errorf("got %s", got)
 		}
 		b.cloud.Vanish(h.ID)
-		time.Sleep(time.Minute)
+		b.pass(time.Minute)
 		if _, err := b.status(h); !errors.Is(err, sdk.NotFound) {
 			t.Errorf("got %v", err)
 		}
@@ -229,14 +237,14 @@ func TestEvidenceExpires(t *testing.T) {
 		if out, v := b.logs(h, true); out != "x\n" || v != sdk.VerdictComplete {
 			t.Errorf("got %q, %s", out, v)
 		}
-		time.Sleep(time.Minute)
+		b.pass(time.Minute)
 		if out, v := b.logs(h, true); out != "" || v != sdk.VerdictUnavailable {
 			t.Errorf("forgotten log: got %q, %s", out, v)
 		}
 		if got := b.state(h); got != sdk.StateSucceeded {
 			t.Errorf("got %s", got)
 		}
-		time.Sleep(time.Hour)
+		b.pass(time.Hour)
 		if _, err := b.status(h); !errors.Is(err, sdk.NotFound) {
 			t.Errorf("got %v", err)
 		}
@@ -252,7 +260,7 @@ func TestFlickerEndsWithTheJob(t *testing.T) {
 				unknown++
 			}
 		}
-		time.Sleep(10 * time.Second)
+		b.pass(10 * time.Second)
 		for range 10 {
 			if got := b.state(h); got != sdk.StateSucceeded {
 				t.Errorf("an ended job is %s", got)
@@ -277,7 +285,7 @@ func TestRateLimit(t *testing.T) {
 		if refused != 15 {
 			t.Errorf("%d of 20 calls in one second were refused", refused)
 		}
-		time.Sleep(time.Second)
+		b.pass(time.Second)
 		b.state(h)
 	})
 }
@@ -404,7 +412,7 @@ func TestWatchTellsEachChange(t *testing.T) {
 		var at []time.Duration
 		began := time.Now()
 		go func() {
-			time.Sleep(10 * time.Second)
+			b.pass(10 * time.Second)
 			b.run("sleep", "5s")
 		}()
 		for e, err := range w.WatchJobs(ctx, sdk.WatchJobsRequest{Owner: "me"}) {
@@ -454,7 +462,7 @@ func TestNativeDeadline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		b.pass(time.Minute)
 		st, _ := b.status(res.Handle)
 		if st.State != sdk.StateFailed || st.Reason != sdk.ReasonTimedOut || st.Signal != "SIGKILL" || st.EndedAt.Sub(st.StartedAt) != 21*time.Second {
 			t.Errorf("got %+v", st)
@@ -468,12 +476,12 @@ func TestMarksOutliveTheirJobs(t *testing.T) {
 		if got := b.cloud.Marks("k"); got != 1 {
 			t.Errorf("%d marks", got)
 		}
-		time.Sleep(time.Minute)
+		b.pass(time.Minute)
 		cl, _ := sdk.Of(b.p, sdk.Cleaner())
 		if _, err := cl.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Hour)
+		b.pass(2 * time.Hour)
 		if got := b.cloud.Marks("k"); got != 2 {
 			t.Errorf("%d marks, want 2: the job's end ends its grandchild", got)
 		}
