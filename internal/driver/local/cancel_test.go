@@ -227,6 +227,31 @@ func TestSupervisorTerminated(t *testing.T) {
 	}
 }
 
+// TestFolderRemoved: a job whose folder was taken away can be seen and ended by
+// nobody, so its supervisor ends it.
+func TestFolderRemoved(t *testing.T) {
+	w := newWorld(t, "")
+	h := w.run(sh("echo up; exec sleep 1000"))
+	w.up(h)
+	id, err := proc.Of(supervisorOf(t, h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(w.state, h.ID)); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, patience, "end of the supervisor", func() bool {
+		l, err := id.Look()
+		return err == nil && l == proc.Dead
+	})
+	if list := processes(t, h); len(list) > 0 {
+		t.Errorf("left: %v", list)
+	}
+	if left, err := w.leftovers(mustID(t, h.ID)); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // TestHangup: a supervisor doesn't mind that terminals close.
 func TestHangup(t *testing.T) {
 	w := newWorld(t, "")
