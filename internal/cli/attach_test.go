@@ -119,7 +119,8 @@ func TestSecondInterruptLeaves(t *testing.T) {
 	w := newWorld(t)
 	running := make(chan sdk.ID, 1)
 	w.engine.script = func(s *scripted, id sdk.ID) { s.start(id); running <- id }
-	i := &interrupts{}
+	now := time.Unix(0, 0)
+	i := &interrupts{now: func() time.Time { return now }}
 	done := make(chan int, 1)
 	w.start(func(f *Factory) { f.interrupts = i })
 	go func() { done <- run(t.Context(), w.f, []string{"run", "--", "sh"}) }()
@@ -130,6 +131,14 @@ func TestSecondInterruptLeaves(t *testing.T) {
 		return i.handler != nil
 	})
 	i.deliver(os.Interrupt)
+	now = now.Add(sameWish / 2)
+	i.deliver(os.Interrupt) // the same wish again, as timeout(1) sends it
+	select {
+	case got := <-done:
+		t.Fatalf("left with %d on a doubled signal", got)
+	default:
+	}
+	now = now.Add(2 * sameWish)
 	i.deliver(os.Interrupt)
 	if got := testwait.Receive(t, soon, "exit", done); got != ExitInterrupted {
 		t.Errorf("exit %d, want 130", got)

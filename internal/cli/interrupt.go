@@ -6,16 +6,26 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // interrupts hands the signals that ask a command to end to whoever is in
 // charge: at first the default, which ends the command's context and at the
 // second leaves; an attached run takes over while it has something to cancel.
 type interrupts struct {
+	// now is time.Now but in tests.
+	now func() time.Time
+
 	mu      sync.Mutex
 	count   int
+	last    time.Time
 	handler func(count int, sig os.Signal)
 }
+
+// sameWish is how close together two signals are one wish: timeout(1) signals
+// its child and then the child's group, and wrappers pass on a Ctrl-C that the
+// terminal has sent to all.
+const sameWish = 200 * time.Millisecond
 
 // ends are the signals that ask to end: Ctrl-C, kill, a closed terminal.
 func ends() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} }
@@ -47,8 +57,18 @@ func watchInterrupts(i *interrupts) (stop func()) {
 }
 
 func (i *interrupts) deliver(s os.Signal) {
+	now := time.Now
+	if i.now != nil {
+		now = i.now
+	}
 	i.mu.Lock()
+	at := now()
+	if i.count > 0 && at.Sub(i.last) < sameWish {
+		i.mu.Unlock()
+		return
+	}
 	i.count++
+	i.last = at
 	n, h := i.count, i.handler
 	i.mu.Unlock()
 	if h != nil {

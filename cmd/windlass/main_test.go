@@ -1,0 +1,133 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/windlass-run/windlass/internal/testneed"
+)
+
+// asProgram makes the test binary the program itself.
+const asProgram = "WINDLASS_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run(os.Args[1:]))
+	}
+	// A supervisor's environment is empty, and its name is the program's.
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "__") {
+		os.Exit(run(os.Args[1:]))
+	}
+	testscript.Main(m, map[string]func(){"windlass": func() { os.Exit(run(os.Args[1:])) }})
+}
+
+// TestScripts runs the documents' examples against the program.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "../../internal/cli/testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("WINDLASS_STATE", filepath.Join(e.WorkDir, ".state"))
+			e.Setenv("WINDLASS_KEEPER", "off")
+			e.Setenv("WINDLASS_ACTOR", "tester@here")
+			e.Setenv("HOME", filepath.Join(e.WorkDir, ".home"))
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
+			if host := os.Getenv(testneed.DockerEnv); host != "" {
+				e.Setenv("DOCKER_HOST", host)
+			}
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "docker" {
+				return hasDocker(t), nil
+			}
+			return false, os.ErrInvalid
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  exits,
+			"absent": absent,
+			"awaits": awaits,
+			"damage": damage,
+		},
+	})
+}
+
+// hasDocker decides as testneed does: a missing engine skips here, and fails
+// in CI.
+func hasDocker(t *testing.T) bool {
+	has := true
+	t.Run("docker", func(t *testing.T) {
+		defer func() { has = !t.Skipped() && !t.Failed() }()
+		testneed.Docker(t)
+	})
+	return has
+}
+
+// exits runs a command that must end with a code: exits CODE COMMAND ARG...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARG...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if exit := new(exec.ExitError); err != nil {
+		if !asExit(err, &exit) {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+		code = itoa(exit.ExitCode())
+	}
+	if code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// awaits waits until a run has a state: awaits STATE RUN
+func awaits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: awaits STATE RUN")
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		err := ts.Exec("windlass", "status", "--json", args[1])
+		if err == nil && strings.Contains(ts.ReadFile("stdout"), `"state": "`+args[0]+`"`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("run %s isn't %s within a minute: %v", args[1], args[0], err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// damage writes over the middle of a file: damage FILE
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: damage FILE")
+	}
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	for i := 0; i < len(data); i++ {
+		data[i] = 0x55
+	}
+	ts.Check(os.WriteFile(path, data, 0o600))
+}
+
+// absent looks for a text, also in base64, in every file of a folder: absent
+// FOLDER TEXT
+func absent(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: absent FOLDER TEXT")
+	}
+	found, err := seek(ts.MkAbs(args[0]), args[1])
+	ts.Check(err)
+	if (found == "") == neg {
+		ts.Fatalf("%q: found in %q", args[1], found)
+	}
+}
