@@ -67,15 +67,14 @@ func (r *reader) showEntry(f *frame, yield yielder) {
 // catchUp moves over an entry while something was shown that lies ahead, and
 // returns how many of its units were not.
 func (r *reader) catchUp(f *frame) int64 {
-	caught := r.at.holdsBytes(&r.seen)
 	m := *r.at.entry(f)
 	shown := r.seen.get(&m)
 	fresh := min(f.units(), max(0, m.Units-shown.Units))
 	if fresh > 0 {
 		r.seen.raiseMark(&m)
-		if caught {
-			// The log goes on here without the gaps that were shown: the next
-			// ones are others.
+		if r.at.holdsBytes(&r.seen) {
+			// The log has gone on without the gaps that were shown: the next ones
+			// are others.
 			r.seen.Gaps = min(r.seen.Gaps, r.at.Gaps)
 		}
 	}

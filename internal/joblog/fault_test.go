@@ -300,6 +300,44 @@ func TestSameEpochTwice(t *testing.T) {
 	mustWriter(t, s, k, 1)
 }
 
+// A holder whose driver fails again and again opens the log again and again,
+// and leaves no heap of files.
+func TestReopenLeavesLittle(t *testing.T) {
+	mem := newMemFS()
+	s := mustOpen(t, Options{FS: mem})
+	k := newKey()
+	w := mustWriter(t, s, k, 1)
+	it := kept(sdk.StreamStdout, "one\n")
+	it.Cursor = cursorAt(1)
+	must(t, w.Append(it))
+	must(t, w.Close())
+	for range 20 {
+		w = mustWriter(t, s, k, 1)
+		if c := w.Cursor(); c == nil || c.Position["n"] != "1" {
+			t.Fatalf("cursor %v", c)
+		}
+		must(t, w.Close())
+	}
+	if n := mem.names(""); len(n) != 2 {
+		t.Fatalf("files %q", n)
+	}
+	// Each break after a page costs a segment, and no more.
+	for i := range 20 {
+		w = mustWriter(t, s, k, 1)
+		it.Cursor = cursorAt(i + 2)
+		must(t, w.Append(it))
+		must(t, w.Close())
+	}
+	if n := mem.names(""); len(n) != 22 {
+		t.Fatalf("files %q", n)
+	}
+	w = mustWriter(t, s, k, 1)
+	_, err := w.Finish(sdk.VerdictComplete)
+	must(t, err)
+	must(t, mustWriter(t, mustOpenAt(t, s), k, 1).Close())
+	check(t, "log", readAll(t, s, k, ReadOptions{}), strings.Repeat("one\n", 21)+"[complete]")
+}
+
 // A log that has ended stays as it is, whoever opens it.
 func TestEndedLog(t *testing.T) {
 	s := mustOpen(t, Options{FS: newMemFS()})

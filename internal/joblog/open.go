@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -91,6 +92,7 @@ func (w *Writer) open(op string) error {
 	if err := w.claim(op, d); err != nil {
 		return err
 	}
+	w.second = slices.ContainsFunc(d.claims, func(t term) bool { return t.Epoch == w.term.Epoch })
 	if base == nil {
 		base = &checkpoint{At: newState()}
 	}
