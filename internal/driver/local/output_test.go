@@ -267,7 +267,7 @@ func exists(path string) bool {
 func TestFollowLive(t *testing.T) {
 	w := newWorld(t, "")
 	gate := filepath.Join(t.TempDir(), "gate")
-	h := w.run(sh("while [ ! -e " + gate + " ]; do sleep 0.01; done; echo one; read x; echo two"))
+	h := w.run(sh("while [ ! -e " + gate + " ]; do sleep 0.01; done; echo one; while [ ! -e " + gate + ".2 ]; do sleep 0.01; done; echo two"))
 	got := make(chan string, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -286,6 +286,7 @@ func TestFollowLive(t *testing.T) {
 	if s := testwait.Receive(t, patience, "first line", got); s != "one\n" {
 		t.Errorf("got %q", s)
 	}
+	touch(t, gate+".2")
 	if s := testwait.Receive(t, patience, "second line", got); s != "two\n" {
 		t.Errorf("got %q", s)
 	}
