@@ -115,34 +115,46 @@ func (e *Engine) resume(ctx context.Context, run ledger.Run, lapsed time.Time) e
 
 var errNotHeld = sdk.Errorf(sdk.Canceled, "take up run", "the engine is closing, or drives it already")
 
+// takeRounds is how often Take tries when others change the holder meanwhile.
+const takeRounds = 10
+
 // Take claims one run from its present holder, which gives it up, and drives it.
 // A run that it can't drive is left without a holder.
 func (e *Engine) Take(ctx context.Context, id sdk.ID) error {
+	if err := e.join(ctx); err != nil {
+		return err
+	}
+	var lost error
+	for range takeRounds {
+		if e.runner(id) != nil {
+			return nil // taken up by a recovery in the same moment
+		}
+		run, err := e.o.Store.Run(ctx, id)
+		if err != nil || !run.Open() {
+			return err
+		}
+		if _, lost = e.o.Store.Claim(ctx, id, e.self.ID, run.Fence); lost == nil {
+			return e.takeClaimed(ctx, id)
+		}
+		if sdk.CodeOf(lost) != sdk.Aborted {
+			return lost
+		}
+		if err := e.clock.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return lost
+}
+
+func (e *Engine) takeClaimed(ctx context.Context, id sdk.ID) error {
 	run, err := e.o.Store.Run(ctx, id)
 	if err != nil {
 		return err
 	}
-	if !run.Open() || run.Holder == e.self.ID {
-		return nil
-	}
-	if err := e.join(ctx); err != nil {
-		return err
-	}
-	fence, err := e.o.Store.Claim(ctx, id, e.self.ID, run.Fence)
-	if err != nil {
-		return err
-	}
-	run, err = e.o.Store.Run(ctx, id)
-	if err != nil {
-		return err
-	}
-	if run.Fence != fence {
+	if run.Holder != e.self.ID {
 		return sdk.Errorf(sdk.Aborted, "take run", "run %s was taken by another holder", id.Short())
 	}
 	if err := e.resume(ctx, run, time.Time{}); err != nil {
-		if e.runner(id) != nil {
-			return nil // taken up by a recovery in the same moment
-		}
 		e.letGo(ctx, run)
 		return err
 	}

@@ -64,9 +64,9 @@ func scenarioOf(point string) scenario {
 }
 
 // keeperReaches says whether a keeper, which takes a run over once the backend
-// has it, comes to the boundary.
+// has it and the command has seen it run, comes to the boundary.
 func keeperReaches(point string) bool {
-	for _, early := range []string{"write.intent", "write.submitting", "write.submitted", "write.refused", "call.prepare", "call.run.", "write.abandoned"} {
+	for _, early := range []string{"write.intent", "write.submitting", "write.submitted", "write.running", "write.refused", "call.prepare", "call.run.", "write.abandoned"} {
 		if strings.HasPrefix(point, early) {
 			return false
 		}

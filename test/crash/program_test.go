@@ -66,7 +66,7 @@ func newHost(t *testing.T, driver string) *host {
 	}
 	config := `providers:
   fake: {kind: fake, poll_interval: 100ms}
-  refusing: {kind: fake, poll_interval: 100ms, config: {knobs: {faults: [{op: RunJob, kind: error, status: 400}]}}}
+  refusing: {kind: fake, poll_interval: 100ms, config: {knobs: {faults: [{op: RunJob, kind: error, status: 400, times: -1}]}}}
   doubtful: {kind: fake, poll_interval: 100ms, config: {submit: search, found_within: 200ms, list_consistent: false, knobs: {faults: [{op: RunJob, kind: reset}]}}}
 `
 	if err := os.WriteFile(filepath.Join(h.dir, "windlass.yaml"), []byte(config), 0o600); err != nil {
