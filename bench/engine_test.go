@@ -119,3 +119,59 @@ func BenchmarkEngine(b *testing.B) {
 	b.StopTimer()
 	r.shut(b, e)
 }
+
+// BenchmarkRecover is a new holder that takes up 10,000 runs whose holder has
+// gone, until each of them has been seen alive again.
+func BenchmarkRecover(b *testing.B) {
+	const runs = 10_000
+	r := newRig(b)
+	first := r.engine(b)
+	var wg sync.WaitGroup
+	work := make(chan struct{})
+	for range 100 {
+		wg.Go(func() {
+			for range work {
+				s, err := first.Submit(b.Context(), fakeRequest("hang"))
+				if err == nil {
+					_, err = first.Wait(b.Context(), s.Run.ID, control.MilestoneSubmitted)
+				}
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for range runs {
+		work <- struct{}{}
+	}
+	close(work)
+	wg.Wait()
+	if err := first.Close(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for range b.N {
+		e := r.engine(b)
+		calls := r.cloud.Calls(fake.OpJobStatuses)
+		begin := time.Now()
+		n, err := e.Recover(b.Context(), "")
+		if err != nil || n != runs {
+			b.Fatalf("recovered %d: %v", n, err)
+		}
+		for r.cloud.Calls(fake.OpJobStatuses)-calls < runs/100 {
+			if err := sdk.SystemClock().Sleep(b.Context(), time.Millisecond); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(time.Since(begin).Seconds(), "s/10k-runs")
+		b.StopTimer()
+		if err := e.Close(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	b.StopTimer()
+	if err := r.store.Close(); err != nil {
+		b.Error(err)
+	}
+}
