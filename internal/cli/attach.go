@@ -326,5 +326,5 @@ func verdictWords(v sdk.Verdict) string {
 	case sdk.VerdictUnavailable:
 		return "it could not be read from the provider"
 	}
-	return fmt.Sprintf("%s", v)
+	return string(v)
 }

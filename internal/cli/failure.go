@@ -175,12 +175,12 @@ const prefix = "windlass: "
 
 // note says a line on stderr.
 func (s *Streams) note(format string, args ...any) {
-	fmt.Fprintf(s.Err, prefix+"%s\n", clean(s.redact(fmt.Sprintf(format, args...))))
+	_, _ = fmt.Fprintf(s.Err, prefix+"%s\n", clean(s.redact(fmt.Sprintf(format, args...))))
 }
 
 // hint says a line on stderr where a person reads it, and nothing in a pipe.
 func (s *Streams) hint(format string, args ...any) {
 	if s.ErrTerminal {
-		fmt.Fprintln(s.Err, s.err(styleDim, prefix+clean(s.redact(fmt.Sprintf(format, args...)))))
+		_, _ = fmt.Fprintln(s.Err, s.err(styleDim, prefix+clean(s.redact(fmt.Sprintf(format, args...)))))
 	}
 }

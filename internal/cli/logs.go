@@ -139,9 +139,9 @@ func (o *logsOptions) run(ctx context.Context, fo control.FollowOptions) error {
 		}
 	}
 	if o.showCursor {
-		fmt.Fprintln(o.f.Streams.Err, "cursor: "+cursor.String())
+		_, err = fmt.Fprintln(o.f.Streams.Err, "cursor: "+cursor.String())
 	}
-	return nil
+	return err
 }
 
 // remote reads the provider's own copy.

@@ -72,7 +72,7 @@ func (o *rmOptions) run(ctx context.Context) error {
 		}
 		v.Runs = append(v.Runs, run.ID.String())
 		if !o.json && !o.expired {
-			fmt.Fprintln(o.f.Streams.Out, run.ID)
+			_, _ = fmt.Fprintln(o.f.Streams.Out, run.ID)
 		}
 	}
 	if o.expired {

@@ -135,7 +135,7 @@ func (o *waitOptions) tell(r ledger.Run, last *ledger.Attempt) {
 	switch {
 	case o.json:
 	case len(o.refs) > 1:
-		fmt.Fprintf(o.f.Streams.Out, "%s %s %d\n", r.ID, r.State, outcomeOf(r, last).exit())
+		_, _ = fmt.Fprintf(o.f.Streams.Out, "%s %s %d\n", r.ID, r.State, outcomeOf(r, last).exit())
 	default:
 		tellOutcome(o.f.Streams, r, last)
 	}
