@@ -47,6 +47,8 @@ type Client struct {
 	// negotiating holds one token; whoever has it asks for the API version.
 	negotiating chan struct{}
 	negotiated  atomic.Bool
+
+	outages outages
 }
 
 // New returns a client. It reaches no network. The provider's name goes into
@@ -126,6 +128,7 @@ func (c *Client) bounded(ctx context.Context, op string, timeout time.Duration, 
 	if err := f(inner, c.api); err != nil {
 		return c.mapError(ctx, inner, op, err)
 	}
+	c.outages.heard(time.Now())
 	return nil
 }
 

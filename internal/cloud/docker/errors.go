@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -36,6 +37,11 @@ func (c *Client) mapError(outer, inner context.Context, op string, err error) er
 		e.Err = fmt.Errorf("engine at %s: %w (%s): %w", c.endpoint.Host, errNoAnswer, c.timeout, err)
 	default:
 		e.Code, e.Retryable = classify(err)
+		if client.IsErrConnectionFailed(err) {
+			c.outages.missed()
+		} else {
+			c.outages.heard(time.Now())
+		}
 		if e.Code == sdk.Unavailable {
 			e.Err = fmt.Errorf("engine at %s: %w", c.endpoint.Host, err)
 			if client.IsErrConnectionFailed(err) {

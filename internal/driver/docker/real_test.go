@@ -173,7 +173,13 @@ func TestF87SecretsOnThisMachine(t *testing.T) {
 	spec.Secrets = map[string]sdk.SecretRef{"T": "secret://env/T"}
 	l := b.prepare(t, spec)
 	h := b.send(t, l)
-	testwait.Until(t, patience, "secret in the log of a job without rights", func() bool { return b.logs(t, h, false, nil).out == "s3cret-canary\n" })
+	testwait.Until(t, patience, "output", func() bool {
+		o := b.logs(t, h, false, nil)
+		if o.err != "" {
+			t.Fatalf("a job without rights can't read its secret: %s", o.err)
+		}
+		return o.out == "s3cret-canary\n"
+	})
 	dir := b.tmp.path(l.AttemptID)
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != folderMode {
 		t.Errorf("folder %s: %v, %v", dir, info.Mode(), err)

@@ -149,8 +149,11 @@ func (s containerState) afterRun(r *sdk.JobStatusResult) {
 	}
 }
 
-// killedCode is the code of a process that KILL ended, and of one that chose it.
-const killedCode = 137
+// The codes of a process that KILL or TERM ended, and of one that chose them.
+const (
+	killedCode = 137
+	termedCode = 143
+)
 
 // lostByEngine recognises the code that the engine writes when it lost sight of
 // the process: then the process's own code is not known.

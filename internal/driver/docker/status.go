@@ -52,6 +52,7 @@ func (p *provider) status(ctx context.Context, h sdk.JobHandle) (sdk.JobStatusRe
 	if err != nil {
 		return sdk.JobStatusResult{}, err
 	}
+	p.explainOutage(st, &res)
 	if st.code == killedCode && !st.oom {
 		p.explainKill(ctx, c.ID, st, &res)
 	}
@@ -92,9 +93,28 @@ func (p *provider) explainKill(ctx context.Context, id string, st containerState
 		p.log.Debug("events of a killed container not read", "container", id, "err", err)
 		return
 	}
-	if killed && res.State == sdk.StateFailed {
-		res.Reason, res.Signal = sdk.ReasonSignaled, signalKill
+	if !killed {
+		return
 	}
+	res.Signal = signalKill
+	if res.Reason == sdk.ReasonNonzeroExit {
+		res.Reason = sdk.ReasonSignaled
+	}
+}
+
+// explainOutage says so when a container ended while the engine was away: an
+// engine that stops, or starts again, ends its containers by TERM and KILL and
+// leaves no trace of it in their state.
+func (p *provider) explainOutage(st containerState, res *sdk.JobStatusResult) {
+	if res.Reason != sdk.ReasonNonzeroExit || st.code != killedCode && st.code != termedCode {
+		return
+	}
+	o, ok := p.client.OutageAt(st.finished)
+	if !ok {
+		return
+	}
+	res.Reason = sdk.ReasonInfrastructure
+	res.Message = fmt.Sprintf("it ended while the engine was away, between %s and %s", o.From.UTC().Format(time.RFC3339), o.To.UTC().Format(time.RFC3339))
 }
 
 // engineStamp writes a time as the engine reads it: seconds and nanoseconds.
