@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,10 @@ var program string
 func TestMain(m *testing.M) { os.Exit(main(m)) }
 
 func main(m *testing.M) int {
+	flag.Parse()
+	if testing.Short() {
+		return 0 // the whole package is slow
+	}
 	dir, err := os.MkdirTemp("", "windlass-crash")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
