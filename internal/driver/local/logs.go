@@ -92,17 +92,28 @@ func (l *logReader) close() {
 }
 
 func (l *logReader) run(ctx context.Context, follow bool) error {
-	var changes <-chan struct{}
-	every := lookUnwatched
+	n := l.p.watcher.notifier()
+	defer n.close()
 	if follow {
-		var stop func()
-		changes, every, stop = l.p.watcher.watch(string(l.folder))
-		defer stop()
+		n.names(string(l.folder))
 	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(n.every())
 	defer tick.Stop()
 	for {
-		begun := time.Now()
+		// While it grows, nothing else needs to be known of it.
+		before := l.cursorOffset()
+		if follow {
+			if err := l.read(ctx, false); err != nil {
+				return stopped(err)
+			}
+			if l.cursorOffset() > before {
+				if err := l.p.clock.Sleep(ctx, pace); err != nil {
+					return err
+				}
+				continue
+			}
+			n.next(l.folder.Path(attempt.OutputFile))
+		}
 		// How it stands is asked first: what was written before that is read.
 		v, err := l.p.look(l.folder)
 		if err != nil {
@@ -112,28 +123,22 @@ func (l *logReader) run(ctx context.Context, follow bool) error {
 			return l.p.absent("read job logs", l.id)
 		}
 		final := v.stage >= stageEnded || v.stage == stageUnsent && l.folder.Has(attempt.CancelFile)
-		before := l.cursorOffset()
-		err = l.read(ctx, final)
-		switch {
-		case errors.Is(err, errBroken):
-			return nil
-		case err != nil:
-			return err
-		case final:
+		if err := l.read(ctx, final); err != nil {
+			return stopped(err)
+		}
+		if final {
 			l.end(v)
 			return nil
-		case !follow:
+		}
+		if !follow {
 			l.yield(sdk.LogItem{End: &sdk.LogEnd{Verdict: l.worst.Worse(sdk.VerdictQuiet)}, Cursor: l.cursor()}, nil)
 			return nil
 		}
 		if l.cursorOffset() > before {
-			// A job that writes all the time is not read a line at a time.
-			if err := l.p.clock.Sleep(ctx, pace-time.Since(begun)); err != nil {
-				return err
-			}
+			continue
 		}
 		select {
-		case <-changes:
+		case <-n.c:
 		case <-tick.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -141,7 +146,15 @@ func (l *logReader) run(ctx context.Context, follow bool) error {
 	}
 }
 
-// pace is the shortest time between two looks at a log that grows.
+func stopped(err error) error {
+	if errors.Is(err, errBroken) {
+		return nil
+	}
+	return err
+}
+
+// pace is the time between two looks at a log that grows, so that a job that
+// writes all the time is not read a line at a time.
 const pace = 2 * time.Millisecond
 
 // end says how much of the output there was.

@@ -30,15 +30,17 @@ func (p *provider) WatchJobs(ctx context.Context, r sdk.WatchJobsRequest) iter.S
 			fail(err)
 			return
 		}
-		told, every, stop := p.watcher.watch(p.state)
-		defer stop()
-		tick := time.NewTicker(every)
+		n := p.watcher.notifier()
+		defer n.close()
+		n.names(p.state)
+		tick := time.NewTicker(n.every())
 		defer tick.Stop()
 		for {
 			if ctx.Err() != nil {
 				fail(context.Cause(ctx))
 				return
 			}
+			n.next(w.path) // before the look, so that nothing falls between
 			before := w.resume()
 			ids, all, err := w.read()
 			if err != nil {
@@ -59,11 +61,18 @@ func (p *provider) WatchJobs(ctx context.Context, r sdk.WatchJobsRequest) iter.S
 				}
 			}
 			select {
-			case <-told:
+			case <-n.c:
 			case <-tick.C:
 			case <-ctx.Done():
 			}
 		}
+	}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
