@@ -116,6 +116,7 @@ func crashOnce(t *testing.T, driver, victim, point string, sc scenario) {
 	h := newHost(t, driver)
 	arm := victim + "/" + point + "=kill"
 	wantCode, wantState := 7, "failed"
+	h.slow = strings.HasPrefix(point, "write.running")
 	h.held = victim == "keeper" && sc != doubtful
 	switch sc {
 	case plain:

@@ -58,6 +58,8 @@ type host struct {
 	docker string
 	// held holds jobs back until release.
 	held bool
+	// slow makes jobs last long enough to be seen running.
+	slow bool
 	// keeperOff makes commands do everything themselves.
 	keeperOff bool
 }
@@ -133,11 +135,11 @@ func (h *host) run(failpoint string, args ...string) result {
 func (h *host) job(flags ...string) []string {
 	args := append([]string{"run", "--on", h.driver}, flags...)
 	// GO, when set, holds the job back until the test lets it go on.
-	script := `echo x >>"$EFFECT"; while [ -n "$GO" ] && [ ! -e "$GO" ]; do sleep 0.05; done; i=0; while [ $i -lt 200 ]; do echo "line $i of the job"; i=$((i+1)); done; echo err >&2; exit 7`
+	script := `echo x >>"$EFFECT"; sleep "${PAUSE:-0}"; while [ -n "$GO" ] && [ ! -e "$GO" ]; do sleep 0.05; done; i=0; while [ $i -lt 200 ]; do echo "line $i of the job"; i=$((i+1)); done; echo err >&2; exit 7`
 	switch h.driver {
 	case "fake":
 		pause := "100ms"
-		if h.held {
+		if h.held || h.slow {
 			pause = "3s"
 		}
 		return append(args, "--image", "img", "--", "sleep", pause, ";", "lines", "200", ";", "err", "err", ";", "exit", "7")
@@ -146,6 +148,9 @@ func (h *host) job(flags ...string) []string {
 	}
 	if h.held {
 		args = append(args, "-e", "GO="+h.goFile())
+	}
+	if h.slow {
+		args = append(args, "-e", "PAUSE=2")
 	}
 	return append(args, "--", "sh", "-c", script)
 }
