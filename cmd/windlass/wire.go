@@ -65,7 +65,7 @@ func (w wiring) openSession(ctx context.Context, r cli.SessionRequest) (*cli.Ses
 	if err != nil {
 		return nil, errors.Join(err, reg.Close())
 	}
-	s := &cli.Session{Store: r.Store, Engine: engine, Providers: prov,
+	s := &cli.Session{Store: r.Store, Engine: engine, Providers: prov, Logged: logs.Runs,
 		Close: func(ctx context.Context) error { return errors.Join(engine.Close(ctx), reg.Close()) }}
 	m := minder{engine: engine, find: func(ctx context.Context) error {
 		_, err := engine.Recover(ctx, "")

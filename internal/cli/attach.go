@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -251,6 +250,9 @@ func (a *attachment) end(ctx context.Context, run ledger.Run) error {
 		_ = a.out.event(Event{Event: eventEnd, State: &v})
 	} else {
 		tellOutcome(a.f.Streams, run, last)
+	}
+	if err := a.f.sweep(context.WithoutCancel(ctx), a.s); err != nil {
+		a.f.Streams.hint("expired output is left for the next time: %v", err)
 	}
 	return withExit(outcomeOf(run, last).exit())
 }

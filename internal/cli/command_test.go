@@ -346,6 +346,36 @@ func TestRmExpired(t *testing.T) {
 	}
 }
 
+// TestSweep lets go of expired output at the end of a run, once a day, and of
+// nothing else.
+func TestSweep(t *testing.T) {
+	w, ids := seeded(t)
+	w.engine.script = endsWith(sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	w.ok("run", "--", "true")
+	if len(w.engine.removed) > 0 {
+		t.Errorf("removed %v", w.engine.removed)
+	}
+	w.now = w.now.Add(40 * 24 * time.Hour)
+	w.ok("run", "--", "true")
+	if len(w.engine.removed) < 2 || w.engine.removed[0] != ids["good"] || w.engine.removed[1] != ids["bad"] {
+		t.Errorf("removed %v", w.engine.removed)
+	}
+	n := len(w.engine.removed)
+	w.now = w.now.Add(time.Hour)
+	w.ok("run", "--", "true")
+	if len(w.engine.removed) != n {
+		t.Error("swept twice in a day")
+	}
+	// retention.runs takes ended runs off the list, and off nothing else.
+	w.env["WINDLASS_RETENTION_RUNS"] = "1d"
+	if out := w.ok("ps", "-a"); strings.Contains(out, "bad") || !strings.Contains(out, "running") {
+		t.Errorf("%s", out)
+	}
+	if out := w.ok("ledger", "log"); !strings.Contains(out, ids["bad"].Short()) {
+		t.Errorf("%s", out)
+	}
+}
+
 func TestLedgerCommands(t *testing.T) {
 	w := newWorld(t)
 	if text := w.fails(ExitWindlass, "ledger", "log"); !strings.Contains(text, "windlass explain ledger.none") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"sync"
 	"time"
@@ -36,6 +37,8 @@ type Session struct {
 	Store     ledger.Store
 	Engine    Engine
 	Providers control.Providers
+	// Logged gives the runs that have captured output, oldest first.
+	Logged func(ctx context.Context) iter.Seq2[sdk.ID, error]
 	// Keeper is nil where none may be used: with WINDLASS_KEEPER=off.
 	Keeper Keeper
 	// Mind, when not nil, looks after a run that others drive until ctx ends:

@@ -104,7 +104,7 @@ func (w *world) start(with func(*Factory)) {
 		},
 		OpenSession: func(_ context.Context, r SessionRequest) (*Session, error) {
 			w.engine.store = r.Store
-			s := &Session{Store: r.Store, Engine: w.engine, Providers: w.engine}
+			s := &Session{Store: r.Store, Engine: w.engine, Providers: w.engine, Logged: w.engine.logged}
 			if r.Config.Keeper {
 				s.Keeper = w.keeper
 			}
@@ -162,6 +162,7 @@ type scripted struct {
 	logErr    error
 	held      []sdk.ID
 	recovered int
+	removed   []sdk.ID
 
 	// script is called after a submit, in a goroutine of its own.
 	script    func(s *scripted, id sdk.ID)
@@ -426,6 +427,9 @@ func (s *scripted) Remove(_ context.Context, id sdk.ID, _ string) error {
 	if err == nil && r.Open() {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "remove run", ID: "run.open", Err: fmt.Errorf("run %s is %s", id.Short(), r.State)}
 	}
+	s.mu.Lock()
+	s.removed = append(s.removed, id)
+	s.mu.Unlock()
 	return err
 }
 
@@ -443,6 +447,17 @@ func (s *scripted) Held() []sdk.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held
+}
+
+// logged gives every run, oldest first.
+func (s *scripted) logged(ctx context.Context) iter.Seq2[sdk.ID, error] {
+	return func(yield func(sdk.ID, error) bool) {
+		for r, err := range s.store.Runs(ctx, ledger.RunFilter{OldestFirst: true}) {
+			if !yield(r.ID, err) {
+				return
+			}
+		}
+	}
 }
 
 // The engine stands in for the providers too.

@@ -120,6 +120,10 @@ func joinStates(list []sdk.JobState) string {
 }
 
 func (o *psOptions) run(ctx context.Context, filter ledger.RunFilter) error {
+	c, err := o.f.cfg()
+	if err != nil {
+		return err
+	}
 	store, err := o.f.ledger(ctx)
 	if sdk.CodeOf(err) == sdk.NotFound {
 		// No ledger yet: there are no runs.
@@ -133,7 +137,9 @@ func (o *psOptions) run(ctx context.Context, filter ledger.RunFilter) error {
 		if err != nil {
 			return fmt.Errorf("list runs: %w", err)
 		}
-		runs = append(runs, r)
+		if listed(c, r, o.f.Now()) {
+			runs = append(runs, r)
+		}
 	}
 	return o.print(runs)
 }

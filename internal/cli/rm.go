@@ -109,28 +109,17 @@ func (o *rmOptions) each(ctx context.Context, remove func(*Session, ledger.Run))
 	if c.KeepLogs <= 0 {
 		return nil
 	}
-	store, err := o.f.ledger(ctx)
-	if err != nil {
+	if _, err := o.f.ledger(ctx); err != nil {
 		return err
 	}
 	s, err := o.f.open(ctx)
 	if err != nil {
 		return err
 	}
-	before := o.f.Now().Add(-c.KeepLogs)
-	var old []ledger.Run
-	for r, err := range store.Runs(ctx, ledger.RunFilter{Action: "run", Until: before}) {
-		if err != nil {
-			return fmt.Errorf("list runs: %w", err)
-		}
-		if !r.Open() && r.EndedAt.Before(before) && r.Phase != ledger.PhaseKept {
-			old = append(old, r)
-		}
-	}
-	for _, r := range old {
+	return expired(ctx, s, o.f.Now().Add(-c.KeepLogs), func(r ledger.Run) bool {
 		remove(s, r)
-	}
-	return nil
+		return true
+	})
 }
 
 func (o *rmOptions) remove(ctx context.Context, s *Session, run ledger.Run, actor string) error {
