@@ -46,6 +46,8 @@ func Run(t *testing.T, fresh func(t testing.TB) Harness) {
 		{"ClaimAll", testClaimAll},
 		{"Holders", testHolders},
 		{"CountOpen", testCountOpen},
+		{"Admission", testAdmission},
+		{"AdmissionRace", testAdmissionRace},
 		{"Filters", testFilters},
 		{"Paging", testPaging},
 		{"NestedReads", testNestedReads},

@@ -139,6 +139,22 @@ func testFilters(t *testing.T, h Harness) {
 			}
 		}
 	}
+	kinds := []ledger.Kind{ledger.KindRunning, ledger.KindFinished}
+	for _, f := range []ledger.EventFilter{{Kinds: kinds}, {Kinds: kinds, Run: scripts[2].Run}, {Kinds: kinds[:1], After: 9}, {Kinds: kinds, Limit: 2}, {Kinds: []ledger.Kind{"none"}}} {
+		var want []int64
+		for _, ev := range events(t, s, ledger.EventFilter{Run: f.Run, After: f.After}) {
+			if slices.Contains(f.Kinds, ev.Kind) && (f.Limit == 0 || len(want) < f.Limit) {
+				want = append(want, ev.Seq)
+			}
+		}
+		var got []int64
+		for _, ev := range events(t, s, f) {
+			got = append(got, ev.Seq)
+		}
+		if !slices.Equal(got, want) || len(want) == 0 && f.Kinds[0] != "none" {
+			t.Errorf("%+v: events %v, want %v", f, got, want)
+		}
+	}
 	evs := events(t, s, ledger.EventFilter{Run: scripts[2].Run})
 	if int64(len(evs)) != scripts[2].Events() {
 		t.Errorf("%d events of one run", len(evs))

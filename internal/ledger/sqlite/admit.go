@@ -11,10 +11,13 @@ import (
 
 const (
 	takenPlaces = "SELECT count(*) FROM workload_runs WHERE finished_at IS NULL AND provider=? AND phase IN ('submitting','submitted','running') AND id<>?"
-	// olderWaiting counts the runs that are ahead in the queue. IDs sort by
-	// time. A run whose holder's lease has lapsed keeps nobody waiting.
-	olderWaiting = "SELECT count(*) FROM workload_runs WHERE finished_at IS NULL AND provider=? AND phase='intent' AND id<?" +
-		" AND (not_before IS NULL OR not_before<=?) AND cancel_at IS NULL AND holder IN (SELECT id FROM holders WHERE expires>?)"
+	// olderWaiting finds one run that is ahead in the queue, in the order in
+	// which they were recorded. A run whose holder's lease has lapsed keeps
+	// nobody waiting. The index gives the oldest first, and ends at the run
+	// itself: a long queue behind it costs nothing.
+	olderWaiting = "SELECT 1 FROM workload_runs WHERE finished_at IS NULL AND provider=? AND phase='intent'" +
+		" AND num<coalesce((SELECT num FROM workload_runs WHERE id=?), 9223372036854775807)" +
+		" AND (not_before IS NULL OR not_before<=?) AND cancel_at IS NULL AND holder IN (SELECT id FROM holders WHERE expires>?) ORDER BY num LIMIT 1"
 )
 
 // admit lets a run through when it is its turn: inside the transaction that
@@ -39,7 +42,7 @@ func (t *tx) admit(op string, run sdk.ID, a *ledger.Admission) error {
 			Err: fmt.Errorf("provider %s has %d of its %d places taken", a.Provider, taken, a.Max)}
 	case older > 0:
 		return &sdk.Error{Code: sdk.ResourceExhausted, Op: op, ID: "queue.full", Retryable: true,
-			Err: fmt.Errorf("provider %s has %d older runs waiting", a.Provider, older)}
+			Err: fmt.Errorf("older runs wait for provider %s", a.Provider)}
 	}
 	return nil
 }

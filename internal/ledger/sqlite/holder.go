@@ -88,6 +88,22 @@ func (t *tx) setHolder(e *entry, holder sdk.ID, fence int64) error {
 	return nil
 }
 
+// claimable chooses the open runs that nobody living drives.
+func claimable(dead []sdk.ID, limit int) (text string, args []driver.Value) {
+	text = "SELECT " + runColumns + " FROM workload_runs WHERE finished_at IS NULL AND (holder IS NULL"
+	if len(dead) > 0 {
+		text += " OR holder IN (" + placeholders(len(dead)) + ")"
+		for _, d := range dead {
+			args = append(args, d.String())
+		}
+	}
+	text += ") ORDER BY num"
+	if limit > 0 {
+		text, args = text+" LIMIT ?", append(args, int64(limit))
+	}
+	return text, args
+}
+
 // ClaimAll claims the open runs that nobody drives, oldest first.
 func (s *Store) ClaimAll(ctx context.Context, holder sdk.ID, dead []sdk.ID, limit int) (out []ledger.Run, err error) {
 	op := "claim runs"
@@ -96,18 +112,7 @@ func (s *Store) ClaimAll(ctx context.Context, holder sdk.ID, dead []sdk.ID, limi
 	}
 	err = s.w.do(ctx, op, false, func(t *tx) error {
 		out = nil
-		text := "SELECT " + runColumns + " FROM workload_runs WHERE finished_at IS NULL AND (holder IS NULL"
-		var args []driver.Value
-		if len(dead) > 0 {
-			text += " OR holder IN (" + placeholders(len(dead)) + ")"
-			for _, d := range dead {
-				args = append(args, d.String())
-			}
-		}
-		text += ") ORDER BY num"
-		if limit > 0 {
-			text, args = text+" LIMIT ?", append(args, int64(limit))
-		}
+		text, args := claimable(dead, limit)
 		var nums []int64
 		if err := t.w.c.query(context.Background(), text, args, func(r row) (bool, error) {
 			run, num, err := readRun(r)

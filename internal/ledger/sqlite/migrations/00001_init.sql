@@ -53,7 +53,8 @@ CREATE TABLE workload_runs (
 ) STRICT;
 
 CREATE UNIQUE INDEX workload_runs_request   ON workload_runs (request_id) WHERE request_id IS NOT NULL;
-CREATE        INDEX workload_runs_open      ON workload_runs (holder) WHERE finished_at IS NULL;
+CREATE        INDEX workload_runs_open      ON workload_runs (num) WHERE finished_at IS NULL;
+CREATE        INDEX workload_runs_held      ON workload_runs (holder) WHERE finished_at IS NULL;
 CREATE        INDEX workload_runs_active    ON workload_runs (provider, phase) WHERE finished_at IS NULL;
 CREATE        INDEX workload_runs_requested ON workload_runs (requested_at);
 CREATE        INDEX workload_runs_incident  ON workload_runs (action, target, requested_at);
