@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,8 +86,26 @@ func (e *ownEngine) stop(s syscall.Signal) {
 	}
 }
 
-// unmount takes away what a killed engine left mounted in its folders.
+// unmount takes away what a killed engine left: its containers' keepers, told by
+// the engine's folder in their arguments, with their children, and its mounts.
 func (e *ownEngine) unmount() {
+	keepers, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		e.t.Error(err)
+	}
+	for _, f := range keepers {
+		args, err := os.ReadFile(f)
+		if err != nil || !strings.Contains(string(args), e.dir+"/exec") {
+			continue
+		}
+		pid := filepath.Base(filepath.Dir(f))
+		children, _ := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
+		for _, p := range append(strings.Fields(string(children)), pid) {
+			if n, err := strconv.Atoi(p); err == nil {
+				_ = syscall.Kill(n, syscall.SIGKILL)
+			}
+		}
+	}
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		e.t.Error(err)
