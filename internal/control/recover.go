@@ -125,7 +125,7 @@ func (e *Engine) Take(ctx context.Context, id sdk.ID) error {
 		return err
 	}
 	var lost error
-	for range takeRounds {
+	for round := range takeRounds {
 		if e.runner(id) != nil {
 			return nil // taken up by a recovery in the same moment
 		}
@@ -133,11 +133,13 @@ func (e *Engine) Take(ctx context.Context, id sdk.ID) error {
 		if err != nil || !run.Open() {
 			return err
 		}
-		if _, lost = e.o.Store.Claim(ctx, id, e.self.ID, run.Fence); lost == nil {
-			return e.takeClaimed(ctx, id)
-		}
-		if sdk.CodeOf(lost) != sdk.Aborted {
-			return lost
+		if run.Holder != e.self.ID || round == takeRounds-1 {
+			if _, lost = e.o.Store.Claim(ctx, id, e.self.ID, run.Fence); lost == nil {
+				return e.takeClaimed(ctx, id)
+			}
+			if sdk.CodeOf(lost) != sdk.Aborted {
+				return lost
+			}
 		}
 		if err := e.clock.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err

@@ -26,8 +26,10 @@ const (
 	startTime = 10 * time.Second
 	// respawnTime is the least time between two that are started.
 	respawnTime = 500 * time.Millisecond
-	// helloTime bounds the wait for its first word, askTime that for an answer.
-	helloTime = 5 * time.Second
+	// helloTime bounds the wait for its first word, hurryTime that while another
+	// is being started in its place, askTime the wait for an answer.
+	helloTime = 4 * time.Second
+	hurryTime = 500 * time.Millisecond
 	askTime   = messageTime + 5*time.Second
 )
 
@@ -41,7 +43,6 @@ type Client struct {
 	// hold no secrets: surroundings go over the socket.
 	Executable string
 	Env        []string
-	Clock      sdk.Clock
 
 	mu sync.Mutex
 	// inherited is what a keeper of another version knew that this client has
@@ -105,20 +106,14 @@ var (
 	errOther = errors.New("a keeper of another version is running")
 )
 
-func (c *Client) clock() sdk.Clock {
-	if c.Clock == nil {
-		return sdk.SystemClock()
-	}
-	return c.Clock
-}
-
 // ask makes one request, starting a keeper where that is allowed.
 func (c *Client) ask(ctx context.Context, req request, start bool) (response, error) {
-	deadline := c.clock().Now().Add(startTime)
+	// The machine's own clock: these waits are for processes.
+	deadline := time.Now().Add(startTime)
 	var child *process
-	wait := 5 * time.Millisecond
+	wait, hello := 5*time.Millisecond, helloTime
 	for {
-		res, err := c.once(ctx, req)
+		res, err := c.once(ctx, req, hello)
 		switch {
 		case err == nil:
 			return res, res.err()
@@ -132,20 +127,25 @@ func (c *Client) ask(ctx context.Context, req request, start bool) (response, er
 			if err := c.replace(ctx); err != nil {
 				return response{}, err
 			}
-			deadline = c.clock().Now().Add(startTime + LeaveTime)
-		case child == nil || child.lost() && c.clock().Now().After(child.at.Add(respawnTime)):
+			deadline = time.Now().Add(startTime + LeaveTime)
+		case child == nil || child.lost() && time.Since(child.at) > respawnTime:
 			// The last one may have lost the election to one that then left.
-			if child, err = c.spawn(ctx); err != nil {
-				return response{}, err
+			if child == nil {
+				deadline, hello = time.Now().Add(startTime), hurryTime
 			}
+			next, serr := c.spawn(ctx)
+			if serr != nil {
+				return response{}, serr
+			}
+			child = next
 		}
 		if err := child.failure(); err != nil {
 			return response{}, c.notStarted(err)
 		}
-		if c.clock().Now().After(deadline) {
+		if time.Now().After(deadline) {
 			return response{}, c.notStarted(err)
 		}
-		if err := c.clock().Sleep(ctx, wait); err != nil {
+		if err := sdk.SystemClock().Sleep(ctx, wait); err != nil {
 			return response{}, fmt.Errorf("ask the keeper: %w", err)
 		}
 		wait = min(2*wait, 100*time.Millisecond)
@@ -159,7 +159,7 @@ func (c *Client) notStarted(cause error) error {
 // replace asks a keeper of another version to leave. It hands its runs over;
 // then one of ours starts.
 func (c *Client) replace(ctx context.Context) error {
-	res, err := c.once(ctx, request{Op: opLeave})
+	res, err := c.once(ctx, request{Op: opLeave}, helloTime)
 	if ctx.Err() != nil {
 		return fmt.Errorf("ask the keeper: %w", context.Cause(ctx))
 	}
@@ -172,7 +172,7 @@ func (c *Client) replace(ctx context.Context) error {
 }
 
 // once makes one connection and one request.
-func (c *Client) once(ctx context.Context, req request) (response, error) {
+func (c *Client) once(ctx context.Context, req request, patience time.Duration) (response, error) {
 	conn, err := dial(ctx, c.StateDir)
 	if err != nil {
 		return response{}, err
@@ -191,7 +191,7 @@ func (c *Client) once(ctx context.Context, req request) (response, error) {
 		}
 		return res, readMessage(r, &res)
 	}
-	hello, err := exchange(request{Op: opHello}, helloTime)
+	hello, err := exchange(request{Op: opHello}, patience)
 	if err != nil {
 		return response{}, fmt.Errorf("the keeper doesn't answer: %w", err)
 	}
@@ -273,7 +273,7 @@ func (c *Client) spawn(ctx context.Context) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start keeper: %w", err)
 	}
-	p := &process{at: c.clock().Now(), done: make(chan struct{})}
+	p := &process{at: time.Now(), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		if err := cmd.Wait(); err != nil {

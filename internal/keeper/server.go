@@ -137,7 +137,8 @@ type server struct {
 // serve returns when it is time to leave.
 func (s *server) serve(ctx context.Context) {
 	s.wg.Go(func() { s.recoverLoop(ctx) })
-	s.wg.Go(func() { s.accept(ctx, s.sock) })
+	sock := s.sock
+	s.wg.Go(func() { s.accept(ctx, sock) })
 	s.tend(ctx)
 }
 

@@ -14,7 +14,7 @@ const (
 	recoverPause = 250 * time.Millisecond
 	// firstWait is how long the first look waits for the surroundings of the
 	// command that started the keeper.
-	firstWait = 2 * time.Second
+	firstWait = 5 * time.Second
 	tickTime  = time.Second
 	// beatEvery is how often the lease is renewed: often enough that a clock
 	// that steps makes it look lapsed for a moment only.
