@@ -22,7 +22,7 @@ test: ## everything: set-up, all tests with the race detector, lint, cross compi
 	@bash scripts/test-all
 
 test-fast: ## unit tests alone, without services
-	go test -short $(PKG)
+	go test -short $(if $(filter ./...,$(PKG)),./cmd/... ./internal/... ./sdk/...,$(PKG))
 
 test-docker: setup ## the packages that have tests with a Docker engine
 	@pkgs=$$(grep -rl --include='*_test.go' 'testneed\.Docker(' cmd internal sdk 2>/dev/null | xargs -r -n 1 dirname | sort -u | sed 's,^,./,'); \
