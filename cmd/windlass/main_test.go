@@ -10,7 +10,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/windlass-run/windlass/internal/keeper"
 	"github.com/windlass-run/windlass/internal/testneed"
+	"github.com/windlass-run/windlass/sdk"
 )
 
 // asProgram makes the test binary the program itself.
@@ -42,6 +44,7 @@ func TestScripts(t *testing.T) {
 			if host := os.Getenv(testneed.DockerEnv); host != "" {
 				e.Setenv("DOCKER_HOST", host)
 			}
+			e.Defer(func() { dismiss(t, filepath.Join(e.WorkDir, ".state")) })
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -57,6 +60,21 @@ func TestScripts(t *testing.T) {
 			"damage": damage,
 		},
 	})
+}
+
+// dismiss asks the keeper of a state folder to leave, and waits until it has:
+// the folder goes away.
+func dismiss(t *testing.T, state string) {
+	c := &keeper.Client{StateDir: state, Version: build().Version}
+	if err := c.Leave(t.Context()); err != nil {
+		t.Logf("keeper: %v", err)
+	}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
+		if _, err := c.Status(t.Context()); sdk.CodeOf(err) == sdk.NotFound {
+			return
+		}
+	}
+	t.Errorf("the keeper of %s doesn't leave", state)
 }
 
 // hasDocker decides as testneed does: a missing engine skips here, and fails
