@@ -1,5 +1,10 @@
 package sdk
 
+import (
+	"slices"
+	"sync"
+)
+
 // JobState is where a run or an attempt stands. Succeeded, failed, cancelled
 // and lost are terminal, and a terminal state is final.
 type JobState string
@@ -85,7 +90,12 @@ type ReasonRule struct {
 
 // ReasonRules returns the table of legal reasons: the only source for
 // docs/states.md, for validation and for retries.
-func ReasonRules() []ReasonRule {
+func ReasonRules() []ReasonRule { return slices.Clone(reasonRules()) }
+
+// reasonRules is the table itself, made once: it is asked at every write.
+var reasonRules = sync.OnceValue(makeReasonRules)
+
+func makeReasonRules() []ReasonRule {
 	st := func(s ...JobState) []JobState { return s }
 	return []ReasonRule{
 		{ReasonCompleted, st(StateSucceeded), false, "The process ended with code 0, or the platform says that it completed."},
@@ -117,7 +127,7 @@ func ReasonRules() []ReasonRule {
 
 // Rule returns a reason's row; ok is false for a reason that doesn't exist.
 func (r Reason) Rule() (rule ReasonRule, ok bool) {
-	for _, rr := range ReasonRules() {
+	for _, rr := range reasonRules() {
 		if rr.Reason == r {
 			return rr, true
 		}
