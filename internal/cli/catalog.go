@@ -22,6 +22,7 @@ const (
 	idUsage       = "cli.usage"
 	idInterrupted = "cli.interrupted"
 	idRefused     = "run.refused"
+	idAmbiguous   = "run.ambiguous"
 	idDetach      = "run.detach-needs-keeper"
 	idNoCommand   = "run.no-command"
 	idNoConfirm   = "cli.needs-confirmation"
@@ -83,8 +84,8 @@ func runEntries() []Entry {
 		{idNoRun, "There is no such run.",
 			"The ledger of this state folder has no run with that ID, suffix or name.",
 			"windlass ps -a lists the runs. A run that another machine submitted is reached by its labels: windlass status --on PROVIDER RUN-ID."},
-		{"run.ambiguous", "Several runs fit.",
-			"A suffix of an ID, or a name, fits more than one run.",
+		{idAmbiguous, "Several runs fit.",
+			"A suffix of an ID fits more than one run, or a name more than one that is open. Of ended runs of a name the newest is meant.",
 			"Give more of the ID, or all of it: windlass ps -a -q prints full IDs."},
 		{"run.key-conflict", "The idempotency key is taken.",
 			"A key stands for one job on one provider, and this one belongs to a run with another.",

@@ -116,6 +116,32 @@ func TestStatusSaysWhy(t *testing.T) {
 	validate(t, w.out.String())
 }
 
+// TestNewestOfName: a name that several runs have had means the newest, unless
+// more than one is open.
+func TestNewestOfName(t *testing.T) {
+	w := newWorld(t)
+	var ids []sdk.ID
+	w.seed(func(s *scripted) {
+		for n := range 3 {
+			id := s.add("local", sdk.JobSpec{V: 1, Name: "nightly", Args: sdk.Argv{"true"}}, "")
+			s.finish(id, sdk.StateFailed, sdk.ReasonNonzeroExit, ledger.Change{ExitCode: code(n + 1)})
+			ids = append(ids, id)
+		}
+	})
+	w.fails(3, "wait", "nightly")
+	if out := w.ok("status", "nightly"); !strings.Contains(out, ids[2].String()) {
+		t.Errorf("%s", out)
+	}
+	w.seed(func(s *scripted) {
+		for range 2 {
+			s.add("local", sdk.JobSpec{V: 1, Name: "nightly", Args: sdk.Argv{"true"}}, "")
+		}
+	})
+	if text := w.fails(ExitWindlass, "cancel", "nightly"); !strings.Contains(text, "run.ambiguous") {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestF40WaitReturnsOnAnyEnd: wait returns on any terminal state, with the job's
 // own code.
 func TestF40WaitReturnsOnAnyEnd(t *testing.T) {

@@ -28,9 +28,9 @@ func newStatus(f *Factory, runF func(context.Context, *statusOptions) error) *co
 		Long: `Say how a run stands and why: its state, the reason in words, the provider's own
 words, every attempt, how much of its output was captured, and what to do next.
 
-RUN is an ID, a unique end of one of at least six characters, or a name. With
---on the run is found on the provider by its labels, also one that another
-machine submitted; RUN is its full ID then.`,
+RUN is an ID, a unique end of one of at least six characters, or a name, which
+means the newest run that had it. With --on the run is found on the provider by
+its labels, also one that another machine submitted; RUN is its full ID then.`,
 		Example: `  windlass status nightly
   windlass status --on prod 01k7zq3m5e8v9r2t4w6y8a0c1d`,
 		Args: exactly(1, "RUN"),

@@ -180,6 +180,9 @@ func whyWords(state sdk.JobState, reason sdk.Reason) string {
 // (credentials), running.
 func stateWords(r ledger.Run) string {
 	s := string(r.State)
+	if !r.State.Terminal() && !r.CancelAt.IsZero() {
+		return s + " (cancelling)"
+	}
 	switch {
 	case r.State == sdk.StateFailed && r.Reason == sdk.ReasonNonzeroExit && r.ExitCode != nil:
 		return s + " (exit " + strconv.Itoa(*r.ExitCode) + ")"
