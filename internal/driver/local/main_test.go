@@ -14,7 +14,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/windlass-run/windlass/internal/driver/local/supervisor"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -27,6 +26,9 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && os.Args[1] == submitVerb {
 		submitAndExit(os.Args[2:])
+	}
+	if len(os.Args) > 3 && os.Args[1] == elsewhereVerb {
+		os.Exit(elsewhere(os.Args[2:]))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -241,5 +243,3 @@ func supervisorOf(t testing.TB, h sdk.JobHandle) int {
 	}
 	return pid
 }
-
-var _ = supervisor.Verb

@@ -116,7 +116,13 @@ func (s *supervisor) exec(files []uintptr) (int, attempt.Failure, error) {
 		last = fmt.Errorf("start %s in %s: %w", p, s.order.Dir, err)
 		switch {
 		case errors.Is(err, syscall.EACCES):
-			found = true // the next folder may have one that can be executed
+			// The next folder may have one that can be executed. A folder that
+			// can't be looked into is no sign that there is one.
+			if !strings.Contains(args[0], "/") && !exists(p, s.order.Dir) {
+				last = nil
+				continue
+			}
+			found = true
 		case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
 			// A script whose interpreter is missing says the same.
 		case errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EISDIR),
@@ -136,6 +142,14 @@ func (s *supervisor) exec(files []uintptr) (int, attempt.Failure, error) {
 		last = fmt.Errorf("start %s: no such program in PATH", args[0])
 	}
 	return 0, attempt.FailureNotFound, last
+}
+
+func exists(path, dir string) bool {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // search returns the paths that a command's name stands for, and whether there

@@ -1,0 +1,7 @@
+//go:build darwin
+
+package local
+
+const elsewhereVerb = "look-from-elsewhere"
+
+func elsewhere([]string) int { return 1 }
