@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the documents' examples against the program.
 func TestScripts(t *testing.T) {
+	docker := hasDocker(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../internal/cli/testdata/script",
 		RequireExplicitExec: true,
@@ -49,7 +50,7 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "docker" {
-				return hasDocker(t), nil
+				return docker, nil
 			}
 			return false, os.ErrInvalid
 		},

@@ -33,6 +33,9 @@ type program struct {
 
 func newProgram(t *testing.T, keeper string) *program {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("runs the whole program: left out by -short")
+	}
 	dir := t.TempDir()
 	p := &program{t: t, dir: dir, env: []string{asProgram + "=1", "WINDLASS_STATE=" + filepath.Join(dir, "state"), "WINDLASS_KEEPER=" + keeper,
 		"WINDLASS_ACTOR=tester@here", "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TERM=xterm", "GOCOVERDIR=" + dir}}
