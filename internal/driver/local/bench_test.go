@@ -19,7 +19,10 @@ func BenchmarkTrue(b *testing.B) {
 	defer cancel()
 	changed := make(chan struct{}, 1)
 	go func() {
-		for range w.p.WatchJobs(ctx, sdk.WatchJobsRequest{}) {
+		for _, err := range w.p.WatchJobs(ctx, sdk.WatchJobsRequest{}) {
+			if err != nil {
+				return
+			}
 			poke(changed)
 		}
 	}()
