@@ -226,7 +226,7 @@ func reasonRemedy(r sdk.Reason) string {
 	case sdk.ReasonPermissionDenied:
 		return "grant the right that the provider's words name; windlass provider check tries each one"
 	case sdk.ReasonCredentials:
-		return "renew the credentials and run any windlass command with them"
+		return "renew the credentials: windlass status RUN hands them over while it goes on, windlass rerun RUN starts it again once it has failed"
 	case sdk.ReasonQueued:
 		return "wait for its turn, or end it with windlass cancel RUN"
 	case sdk.ReasonSubmitUnconfirmed:

@@ -58,6 +58,12 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if run.Reason == sdk.ReasonCredentials && !run.State.Terminal() {
+		// This command's may be the ones that it waits for.
+		if err := o.f.attend(ctx, session, run); err != nil {
+			o.f.Streams.note("run %s: credentials not handed over: %v", run.ID.Short(), err)
+		}
+	}
 	attempts, err := session.Store.Attempts(ctx, run.ID)
 	if err != nil {
 		return &runError{run.ID, fmt.Errorf("status: %w", err)}
