@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -449,44 +450,43 @@ func TestTornTailAtEveryByte(t *testing.T) {
 			sdk.StreamStdout: []byte(" of one\ntwo\n"), sdk.StreamStderr: []byte("x"),
 		}}}
 	rnd := rand.New(rand.NewPCG(1, 2))
-	fill := func() (*memFS, Key, *watcher) {
-		mem := newMemFS()
-		s := mustOpen(t, Options{FS: mem, FlushEvery: -1})
-		k := newKey()
-		w := mustWriter(t, s, k, 1)
-		f := src.feed(nil, rand.New(rand.NewPCG(3, 4)).IntN, 5, 4)
-		for i := range 20 {
-			it, ok := f.next()
-			if !ok {
-				break
-			}
-			must(t, w.Append(it))
-			if i == 10 {
-				must(t, w.Sync())
-			}
+	full := newMemFS()
+	s := mustOpen(t, Options{FS: full, FlushEvery: -1})
+	k := newKey()
+	w := mustWriter(t, s, k, 1)
+	f := src.feed(nil, rand.New(rand.NewPCG(3, 4)).IntN, 5, 4)
+	for i := range 20 {
+		it, ok := f.next()
+		if !ok {
+			break
 		}
-		must(t, w.Flush())
-		early := watch(t, "early", src)
-		must(t, early.read(t.Context(), s, k, -1, ReadOptions{}))
-		return mem, k, early
+		must(t, w.Append(it))
+		if i == 10 {
+			must(t, w.Sync())
+		}
 	}
-	mem, _, _ := fill()
-	size := mem.size(segSuffix)
+	must(t, w.Flush())
+	shown := watch(t, "", src)
+	must(t, shown.read(t.Context(), s, k, -1, ReadOptions{}))
+	size := full.size(segSuffix)
 	for cut := range size + 1 {
-		mem, k, early := fill()
+		mem, early := full.clone(), *shown
+		early.name, early.seen = fmt.Sprintf("early, cut at %d", cut), maps.Clone(shown.seen)
 		n := mem.files[mem.names(segSuffix)[0]]
 		n.data = n.data[:cut]
 		s := mustOpen(t, Options{FS: mem, FlushEvery: -1})
-		w := mustWriter(t, s, k, 2)
+		w, err := s.Writer(k, 2)
+		must(t, err)
 		must(t, early.read(t.Context(), s, k, -1, ReadOptions{}))
 		f := src.feed(w.Cursor(), rnd.IntN, 7, 3)
 		for it, ok := f.next(); ok; it, ok = f.next() {
 			must(t, w.Append(it))
 		}
-		_, err := w.Finish(sdk.VerdictComplete)
+		_, err = w.Finish(sdk.VerdictComplete)
 		must(t, err)
+		must(t, w.Close())
 		late := watch(t, fmt.Sprintf("late, cut at %d", cut), src)
-		for _, x := range []*watcher{early, late} {
+		for _, x := range []*watcher{&early, late} {
 			must(t, x.read(t.Context(), s, k, -1, ReadOptions{}))
 			x.complete()
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -48,7 +49,7 @@ func TestFollowFromBefore(t *testing.T) {
 	other := mustOpenAt(t, s)
 	k := newKey()
 	here, hereDone := follow(t.Context(), s, k, ReadOptions{})
-	there, thereDone := follow(t.Context(), other, k, ReadOptions{Tail: Lines(0)})
+	there, thereDone := follow(t.Context(), other, k, ReadOptions{})
 	w := mustWriter(t, s, k, 1)
 	for i := range 50 {
 		line := fmt.Sprintln(i)
@@ -90,6 +91,44 @@ func TestFollowOverTakeOver(t *testing.T) {
 	must(t, err)
 	check(t, "end", testwait.Receive(t, 5*time.Second, "end", out), "[complete]")
 	must(t, testwait.Receive(t, 5*time.Second, "return", done))
+}
+
+// A follower that wants nothing of what is there gets all that comes.
+func TestFollowNewOnly(t *testing.T) {
+	s := mustOpen(t, Options{FlushEvery: -1})
+	k := newKey()
+	w := mustWriter(t, s, k, 1)
+	must(t, w.Append(kept(sdk.StreamStdout, "one\ntw")))
+	must(t, w.Flush())
+	// When it looks a second time, the follower has found its place.
+	other, began := mustOpenAt(t, s), make(chan struct{})
+	other.fs = &secondLook{FS: s.fs, began: began}
+	go func() {
+		<-began
+		_ = w.Append(kept(sdk.StreamStdout, "o\nthree\n"))
+		_, _ = w.Finish(sdk.VerdictComplete)
+	}()
+	var got string
+	for it, err := range other.Read(t.Context(), k, ReadOptions{Follow: true, Tail: Lines(0)}) {
+		must(t, err)
+		if it.Entry != nil {
+			got += string(it.Entry.Data)
+		}
+	}
+	check(t, "new", got, "o\nthree\n")
+}
+
+type secondLook struct {
+	FS
+	looks int
+	began chan struct{}
+}
+
+func (f *secondLook) ReadDir(name string) ([]fs.DirEntry, error) {
+	if f.looks++; f.looks == 2 {
+		close(f.began)
+	}
+	return f.FS.ReadDir(name)
 }
 
 // A cancelled follower returns at once, with the cause.

@@ -191,6 +191,20 @@ func (m *memFS) powerLoss(chance func(n int) int) *memFS {
 	return out
 }
 
+// clone returns a copy of all that is there.
+func (m *memFS) clone() *memFS {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := newMemFS()
+	for d := range m.dirs {
+		out.dirs[d] = true
+	}
+	for f, n := range m.files {
+		out.files[f] = &inode{data: append([]byte(nil), n.data...)}
+	}
+	return out
+}
+
 func (m *memFS) setRoom(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
