@@ -163,7 +163,7 @@ func (f tlsFiles) load() (*tls.Config, error) {
 		return nil, &sdk.Error{Code: sdk.FailedPrecondition, Op: "open engine", Field: field,
 			Err: fmt.Errorf("read %s: %w", file, err)}
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: f.skipVerify} //nolint:gosec // the vendor's meaning of an unset DOCKER_TLS_VERIFY
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: f.skipVerify} // the vendor means that by an unset DOCKER_TLS_VERIFY
 	if f.ca != "" {
 		pem, err := os.ReadFile(f.ca)
 		if err != nil {

@@ -63,7 +63,7 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 		}
 	}
 	// The mark comes first: nobody must see the end before it.
-	if err := p.mark(ctx, c.Config.Labels); err != nil {
+	if err := p.mark(ctx, containerLabels(c)); err != nil {
 		if ctx.Err() != nil {
 			return sdk.CancelJobResult{}, err
 		}
@@ -104,7 +104,7 @@ func (p *provider) end(ctx context.Context, c container.InspectResponse, grace *
 			return sdk.CancelJobResult{}, e
 		}
 		// It ended by itself before the signal.
-		if attempt, err := sdk.ParseID(c.Config.Labels[sdk.LabelAttempt]); err == nil {
+		if attempt, err := sdk.ParseID(containerLabels(c)[sdk.LabelAttempt]); err == nil {
 			if _, err := p.unmark(ctx, opCancel, attempt); err != nil {
 				return sdk.CancelJobResult{}, err
 			}
@@ -153,7 +153,8 @@ func (p *provider) stopSoon(ctx context.Context, id string, grace *time.Duration
 		select {
 		case m := <-stream.Messages:
 			return "signal " + m.Actor.Attributes["signal"], nil
-		case <-broken:
+		case err := <-broken:
+			p.log.Debug("events of a cancel broke off", "container", id, "err", err)
 			broken = nil // only the stop call itself can tell now
 		case err := <-done:
 			// An event that came just before may still be on its way.

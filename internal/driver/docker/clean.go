@@ -61,3 +61,12 @@ func (p *provider) removeFolders(attempt sdk.ID, removed *[]string) error {
 	}
 	return nil
 }
+
+func (p *provider) hasFolders(attempt sdk.ID) bool {
+	for _, f := range p.allFolders() {
+		if _, err := f.note(attempt); err == nil {
+			return true
+		}
+	}
+	return false
+}

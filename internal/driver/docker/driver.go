@@ -114,6 +114,7 @@ type provider struct {
 	facts      facts
 	inputs     inputs
 	started    startTimes
+	sending    sending
 	background background
 }
 

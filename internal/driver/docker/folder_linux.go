@@ -25,7 +25,7 @@ func tmpfsBase() string {
 	}
 	for _, p := range places {
 		var st syscall.Statfs_t
-		if syscall.Statfs(filepath.Dir(p), &st) != nil || int64(st.Type) != tmpfsMagic { //nolint:unconvert // the type differs between architectures
+		if syscall.Statfs(filepath.Dir(p), &st) != nil || int64(st.Type) != tmpfsMagic {
 			continue
 		}
 		return p
@@ -65,5 +65,5 @@ func freeBytes(dir string) (int64, bool) {
 	if dir == "" || syscall.Statfs(dir, &st) != nil {
 		return 0, false
 	}
-	return int64(st.Bavail) * int64(st.Bsize), true //nolint:unconvert // the types differ between architectures
+	return int64(st.Bavail) * int64(st.Bsize), true
 }

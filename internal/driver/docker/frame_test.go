@@ -61,6 +61,23 @@ func TestF64FramesCutAnywhere(t *testing.T) {
 	}
 }
 
+func TestStamps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.Int64Range(0, 9e18).Draw(t, "ns")
+		for _, form := range []string{stampForm, time.RFC3339Nano} {
+			text := time.Unix(0, want).UTC().Format(form)
+			if got, ok := parseStamp([]byte(text)); !ok || got != want {
+				t.Fatalf("%s: %d instead of %d, %t", text, got, want, ok)
+			}
+		}
+	})
+	for _, s := range []string{"", "x", "2026-13-01T00:00:00.000000000Z", "2026-01-01T24:00:00.000000000Z", "2026-01-01T00:00:0x.000000000Z", "2026-01-01 00:00:00.000000000Z"} {
+		if _, ok := parseStamp([]byte(s)); ok {
+			t.Errorf("%q is taken for a stamp", s)
+		}
+	}
+}
+
 func TestFramesBroken(t *testing.T) {
 	whole := frameOf(1, time.Now(), "x\n")
 	for name, c := range map[string]struct {

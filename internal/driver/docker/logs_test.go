@@ -129,8 +129,8 @@ func TestF57FollowHangs(t *testing.T) {
 		got := make(chan string, 10)
 		go func() {
 			defer close(got)
-			for it := range b.JobLogs(ctx, sdk.JobLogsRequest{Handle: h, Follow: true}) {
-				if it.Entry != nil {
+			for it, err := range b.JobLogs(ctx, sdk.JobLogsRequest{Handle: h, Follow: true}) {
+				if err == nil && it.Entry != nil {
 					got <- string(it.Entry.Data)
 				}
 			}
@@ -139,7 +139,7 @@ func TestF57FollowHangs(t *testing.T) {
 			t.Errorf("got %q", s)
 		}
 		cancel()
-		for range got { //nolint:revive // the reader must end
+		for range got {
 		}
 	})
 	t.Run("ended", func(t *testing.T) {

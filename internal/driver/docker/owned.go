@@ -144,11 +144,7 @@ func (p *provider) removeOwnedContainer(ctx context.Context, o sdk.OwnedObject) 
 	if err != nil {
 		return err
 	}
-	var labels map[string]string
-	if c.Config != nil {
-		labels = c.Config.Labels
-	}
-	if err := p.sameOwner(o, ownedObject(typeContainer, c.ID, c.Name, labels)); err != nil {
+	if err := p.sameOwner(o, ownedObject(typeContainer, c.ID, c.Name, containerLabels(c))); err != nil {
 		return err
 	}
 	if err := p.removeContainer(ctx, opRemove, o.ID, o.Live); err != nil && !errors.Is(err, sdk.NotFound) {

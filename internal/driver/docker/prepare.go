@@ -173,6 +173,15 @@ func (d *draft) checkText() {
 		d.bad(sdk.FailedPrecondition, "secrets", strings.Join(slices.Sorted(maps.Keys(d.spec.Secrets)), ", "),
 			"this engine doesn't share a memory file system with this machine, so a secret would be a variable that `docker inspect` shows; allow_visible_secret permits that")
 	}
+	if d.delivery == sdk.SecretFile || d.files == filesBind {
+		for _, o := range d.info.SecurityOptions {
+			for _, name := range []string{"selinux", "userns"} {
+				if strings.Contains(o, "name="+name) {
+					d.warnings = append(d.warnings, "the engine uses "+name+", which may keep the job from reading its secrets and input files")
+				}
+			}
+		}
+	}
 	if w := d.spec.Workdir; w != "" && !path.IsAbs(w) {
 		d.bad(sdk.InvalidArgument, "workdir", w, "wants an absolute path")
 	}
@@ -241,6 +250,9 @@ func (d *draft) checkOptions() {
 		}
 	}
 	d.logDriver = logDriver(d.info, o.LogDriver)
+	if d.logDriver != logLocal {
+		d.warnings = append(d.warnings, "the log driver "+d.logDriver+" replaces output that is not UTF-8")
+	}
 	if have := d.info.Plugins.Log; len(have) > 0 && !slices.Contains(have, d.logDriver) {
 		d.bad(sdk.FailedPrecondition, "options.log_driver", d.logDriver, "the engine has %s", strings.Join(have, ", "))
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/distribution/reference"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -21,6 +22,14 @@ const progressEvery = time.Second
 // the caller's context and the engine's own bounds end it.
 func (s *send) pull(ctx context.Context) error {
 	image := s.req.Body.Image
+	ref, err := reference.ParseAnyReference(image)
+	if err != nil {
+		return s.p.fail(sdk.InvalidArgument, opRun, err)
+	}
+	if _, ok := ref.(reference.Named); !ok {
+		const words = "the engine has no image of this ID, and images are pulled by name: not found"
+		return s.p.pullError(errors.New(words), words)
+	}
 	auth, err := s.p.pulls.Auth(ctx, image)
 	if err != nil {
 		return err

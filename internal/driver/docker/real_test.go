@@ -39,6 +39,7 @@ func (b *bench) api(t testing.TB, f func(ctx context.Context, api *client.Client
 }
 
 func TestRun(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	h := b.run(t, sh(`echo hello; echo oops >&2; exit 3`))
 	o := b.logs(t, h, true, nil)
@@ -56,6 +57,7 @@ func TestRun(t *testing.T) {
 
 // On the engine itself a job that is over at once loses nothing.
 func TestF44ExitsAtOnceForReal(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	spec := sh(`echo out; echo err >&2; exit 7`)
 	spec.Network = networkNone
@@ -70,6 +72,7 @@ func TestF44ExitsAtOnceForReal(t *testing.T) {
 }
 
 func TestCommandsThatCannotRun(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	for command, want := range map[string]string{"windlass-no-such-command": execNotFound, "/etc/passwd": execNotExecutable, "/no/such/path": execNotFound} {
 		st := b.ended(t, b.run(t, sdk.JobSpec{Image: testneed.Image, Network: networkNone, Args: sdk.Argv{command}}))
@@ -85,6 +88,7 @@ func TestCommandsThatCannotRun(t *testing.T) {
 
 // Entrypoint and arguments have three values each: unset, empty and set.
 func TestEntrypointAndArgs(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	image := "windlass-test-" + strings.ToLower(b.ids.NewID().Short()) + ":1"
 	b.api(t, func(ctx context.Context, api *client.Client) error {
@@ -129,6 +133,7 @@ func TestEntrypointAndArgs(t *testing.T) {
 }
 
 func TestProfilesForReal(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t, func(r *sdk.OpenRequest) { r.Secrets = secretsMap{"secret://env/T": "s3cret"} })
 	script := `
 echo "user $(id -u)"
@@ -167,6 +172,7 @@ echo "file $(cat /etc/app/conf)"
 }
 
 func TestF87SecretsOnThisMachine(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t, func(r *sdk.OpenRequest) { r.Secrets = secretsMap{"secret://env/T": "s3cret-canary"} })
 	spec := sh(`cat $T_FILE; echo; sleep 60`)
 	spec.User = "nobody"
@@ -203,6 +209,7 @@ func TestF87SecretsOnThisMachine(t *testing.T) {
 
 // What a crash between folder and container leaves is listed, and removed.
 func TestLeftoverFolders(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	spec := sh(`true`)
 	spec.Files = []sdk.InputFile{{Path: "/tmp/x", Data: []byte("x")}}
@@ -241,6 +248,7 @@ func TestLeftoverFolders(t *testing.T) {
 
 // A crash between create and start leaves a container that the next send starts.
 func TestCreatedAndNotStarted(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	l := b.prepare(t, sh(`echo once`))
 	req, err := decodeRequest(l.Request)
@@ -290,6 +298,7 @@ func TestCreatedAndNotStarted(t *testing.T) {
 
 // The engine keeps the grace, and kills though nobody is there any more.
 func TestF77EngineKillsForADeadHolder(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	spec := sh(`trap '' TERM; echo up; while :; do sleep 1; done`)
 	spec.Network = networkNone
@@ -315,6 +324,7 @@ func TestF77EngineKillsForADeadHolder(t *testing.T) {
 }
 
 func TestKilledByAnother(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	spec := sh(`sleep 100`)
 	spec.Network = networkNone
@@ -329,6 +339,7 @@ func TestKilledByAnother(t *testing.T) {
 }
 
 func TestPausedJob(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	spec := sh(`trap 'exit 4' TERM; echo up; while :; do sleep 1 & wait $!; done`)
 	h := b.run(t, spec)
@@ -353,6 +364,7 @@ func TestPausedJob(t *testing.T) {
 
 // Every byte of a large output arrives, read as it grows and by a late reader.
 func TestF64LargeBinaryOutput(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	const n = 20 << 20
 	spec := sh(`i=0; while [ $i -lt 10 ]; do head -c 2097152 /dev/urandom | tee -a /tmp/all; i=$((i+1)); done; sha256sum </tmp/all >&2`)
@@ -369,6 +381,7 @@ func TestF64LargeBinaryOutput(t *testing.T) {
 }
 
 func TestF65LongLinesForReal(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	for _, driver := range []string{logLocal, logJSON} {
 		spec := sh(`head -c 1048576 /dev/zero | tr '\0' x; echo; echo short; head -c 32768 /dev/zero | tr '\0' y; echo; printf unended`)
@@ -383,6 +396,7 @@ func TestF65LongLinesForReal(t *testing.T) {
 }
 
 func TestBoundedLogForReal(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	spec := sh(`i=0; while [ $i -lt 60000 ]; do echo "$i 0123456789012345678901234567890123456789012345678901234567890123456789"; i=$((i+1)); done`)
 	spec.Network = networkNone
@@ -396,6 +410,7 @@ func TestBoundedLogForReal(t *testing.T) {
 }
 
 func TestStdinForReal(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	data := make([]byte, 3<<20)
 	for i := range data {
@@ -426,6 +441,7 @@ func TestStdinForReal(t *testing.T) {
 }
 
 func TestAnonymousVolumesGo(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	l := b.prepare(t, sh(`true`))
 	var req request
@@ -458,6 +474,7 @@ func TestAnonymousVolumesGo(t *testing.T) {
 }
 
 func TestMissingNetwork(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	spec := sh(`true`)
 	spec.Network = "windlass-no-such-network"

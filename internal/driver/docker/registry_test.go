@@ -152,6 +152,7 @@ func dockerConfig(t *testing.T, host, password string) string {
 }
 
 func TestPrivateRegistry(t *testing.T) {
+	t.Parallel()
 	b := realEngine(t)
 	r := newRegistry(t, b)
 	with := func(dir string) *bench {

@@ -47,14 +47,23 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if err := p.sameEngine(ctx, opRun, l.Read[keyEngine]); err != nil {
 		return sdk.RunJobResult{}, err
 	}
-	s := &send{p: p, launch: l, req: req, stdin: r.Stdin, progress: r.Progress}
+	// Two sends at once might find the same container not started, and the
+	// second start it when the first's job is over already.
+	done, err := p.sending.enter(ctx, l.AttemptID)
+	if err != nil {
+		return sdk.RunJobResult{}, p.fail(sdk.CodeOf(err), opRun, err)
+	}
+	defer done()
+	s := &send{p: p, launch: l, req: req, stdin: r.Stdin, progress: r.Progress, inDoubt: p.hasFolders(l.AttemptID)}
 	if s.progress == nil {
 		s.progress = func(string) {}
 	}
 	res, err := s.run(ctx)
-	if err != nil && sdk.IsClear(err) {
+	if err != nil && (sdk.IsClear(err) || !s.inDoubt) {
 		// Nothing was made on the engine; nothing stays here either.
-		err = errors.Join(err, p.removeFolders(l.AttemptID, nil))
+		if rm := p.removeFolders(l.AttemptID, nil); rm != nil {
+			err = errors.Join(err, rm)
+		}
 	}
 	return res, err
 }
@@ -76,6 +85,8 @@ type send struct {
 	req      request
 	stdin    io.Reader
 	progress func(string)
+	// inDoubt: a container of the attempt may be there.
+	inDoubt bool
 }
 
 func (s *send) run(ctx context.Context) (sdk.RunJobResult, error) {
@@ -86,13 +97,14 @@ func (s *send) run(ctx context.Context) (sdk.RunJobResult, error) {
 	if err != nil {
 		return sdk.RunJobResult{}, err
 	}
+	s.inDoubt = true
 	res := sdk.RunJobResult{Handle: s.p.handle(found.id, s.req.Name, s.launch.Read[keyEngine], s.launch.AttemptID), Adopted: found.adopted}
 	if found.adopted && !found.state.startable() {
 		return res, nil
 	}
 	if s.req.Files == filesCopy {
 		if err := s.copyFiles(ctx, found.id); err != nil {
-			return sdk.RunJobResult{}, inDoubt(err)
+			return sdk.RunJobResult{}, unclear(err)
 		}
 	}
 	if err := s.start(ctx, found.id); err != nil {
@@ -101,9 +113,9 @@ func (s *send) run(ctx context.Context) (sdk.RunJobResult, error) {
 	return res, nil
 }
 
-// inDoubt keeps an error from saying that nothing was made: the container is
+// unclear keeps an error from saying that nothing was made: the container is
 // there, and sending the launch again goes on from it.
-func inDoubt(err error) error {
+func unclear(err error) error {
 	if !sdk.IsClear(err) {
 		return err
 	}
@@ -238,6 +250,7 @@ func (s *send) ensureContainer(ctx context.Context) (found, error) {
 			}
 			return err
 		})
+		s.inDoubt = s.inDoubt || err != nil && !sdk.IsClear(err)
 		switch {
 		case err == nil:
 			return found{id: id}, nil
@@ -342,7 +355,7 @@ func (s *send) start(ctx context.Context, id string) error {
 	if s.launch.Stdin != sdk.StdinNone {
 		var err error
 		if in, err = s.attach(ctx, id); err != nil {
-			return inDoubt(err)
+			return unclear(err)
 		}
 	}
 	err := s.p.client.Call(ctx, opRun, func(ctx context.Context, api *client.Client) error {
@@ -364,7 +377,7 @@ func (s *send) start(ctx context.Context, id string) error {
 		return s.p.fail(sdk.NotFound, opRun, fmt.Errorf("the container was removed before it could start: %w", err))
 	case look != nil:
 		in.begin()
-		return inDoubt(err)
+		return unclear(err)
 	case st.ran:
 		in.begin()
 		return nil
@@ -380,7 +393,7 @@ func (s *send) start(ctx context.Context, id string) error {
 	// the refusal is all there is.
 	in.close()
 	if rm := s.p.removeContainer(ctx, opRun, id, false); rm != nil && !errors.Is(rm, sdk.NotFound) {
-		return inDoubt(err)
+		return unclear(err)
 	}
 	return err
 }

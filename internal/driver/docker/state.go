@@ -201,3 +201,10 @@ func startReason(code int, message string) sdk.Reason {
 	}
 	return sdk.ReasonFailedToStart
 }
+
+func containerLabels(c container.InspectResponse) map[string]string {
+	if c.Config == nil {
+		return nil
+	}
+	return c.Config.Labels
+}

@@ -48,7 +48,7 @@ func (p *provider) status(ctx context.Context, h sdk.JobHandle) (sdk.JobStatusRe
 	if !st.ended || !st.ran {
 		return res, nil
 	}
-	cancelled, err := p.marked(ctx, opStatus, c.Config.Labels)
+	cancelled, err := p.marked(ctx, opStatus, containerLabels(c))
 	if err != nil {
 		return sdk.JobStatusResult{}, err
 	}

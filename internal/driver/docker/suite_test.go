@@ -315,7 +315,7 @@ func (w *world) faults() providertest.Faults {
 			}, true
 		},
 		Throttle: func(_ providertest.T, op providertest.Op, n int) {
-			w.proxy.add(rule{match: requestOf(op), left: n, answer: answer(http.StatusTooManyRequests, "too many requests")})
+			w.proxy.add(rule{match: requestOf(op), left: n, status: http.StatusTooManyRequests})
 		},
 		Vanish: func(_ providertest.T, h sdk.JobHandle) { w.remove(h.ID) },
 		Forge: func(t providertest.T, owner string) {

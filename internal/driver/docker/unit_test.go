@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,6 +151,97 @@ func TestSecondSend(t *testing.T) {
 	}
 	if _, err := b.FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l}); !errors.Is(err, sdk.AlreadyExists) {
 		t.Errorf("a foreign container: %v", err)
+	}
+}
+
+// Sends that come at once start a job once, also one that is over before the
+// next of them looks.
+func TestSendsAtOnce(t *testing.T) {
+	f := newFake(t)
+	f.script = exitAtOnce(0)
+	b := openTest(t, f.host)
+	l := b.prepare(t, sh("x"))
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			if _, err := b.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if f.starts != 1 || len(f.containers) != 1 {
+		t.Errorf("%d starts, %d containers", f.starts, len(f.containers))
+	}
+	// One that waits for its turn can be cancelled.
+	done, err := b.sending.enter(t.Context(), l.AttemptID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.sending.enter(ctx, l.AttemptID); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What lies on this machine for an attempt goes when nothing was made for it,
+// and stays as long as that is in doubt.
+func TestFoldersOfFailedSends(t *testing.T) {
+	for name, c := range map[string]struct {
+		image string
+		do    func(f *fakeEngine, cancel func())
+		kept  bool
+	}{
+		"refused":  {"busybox:local", func(f *fakeEngine, _ func()) { f.on(http.MethodPost, "/create", 1, fail(400, "no")) }, false},
+		"in doubt": {"busybox:local", func(f *fakeEngine, _ func()) { f.on(http.MethodPost, "/create", 1, loseReply) }, true},
+		"no image": {"x:1", func(f *fakeEngine, _ func()) {
+			f.pull = func(w http.ResponseWriter, _ string) { refuse(w, 404, "manifest unknown") }
+		}, false},
+		"cancelled while pulling": {"x:1", func(f *fakeEngine, cancel func()) {
+			f.on(http.MethodPost, "/images/create", 1, func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+				cancel()
+				<-r.Context().Done()
+			})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			b := openTest(t, f.host, goldenOwner)
+			if !b.local {
+				t.Skip("this machine has no memory file system")
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c.do(f, cancel)
+			spec := sh("x")
+			spec.Image = c.image
+			spec.Secrets = map[string]sdk.SecretRef{"T": "secret://env/T"}
+			spec.Files = []sdk.InputFile{{Path: "/in", Data: []byte("x")}}
+			l := b.prepare(t, spec)
+			if _, err := b.RunJob(ctx, sdk.RunJobRequest{Launch: l}); err == nil {
+				t.Fatal("no error")
+			}
+			if kept := b.hasFolders(l.AttemptID); kept != c.kept {
+				t.Errorf("folders are kept: %t", kept)
+			}
+			if err := b.removeFolders(l.AttemptID, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestImageByID(t *testing.T) {
+	f := newFake(t)
+	b := openTest(t, f.host)
+	spec := sh("x")
+	spec.Image = "sha256:" + strings.Repeat("0", 64)
+	_, err := b.RunJob(t.Context(), sdk.RunJobRequest{Launch: b.prepare(t, spec)})
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.Code != sdk.NotFound || e.Reason != sdk.ReasonImagePull || f.called("POST images/create") != 0 {
+		t.Errorf("got %v after %d pulls", err, f.called("POST images/create"))
 	}
 }
 

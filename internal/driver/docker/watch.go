@@ -52,7 +52,7 @@ func (p *provider) WatchJobs(ctx context.Context, r sdk.WatchJobsRequest) iter.S
 		defer func() {
 			release()
 			// The client's goroutine ends with its error.
-			for range stream.Err { //nolint:revive // only the end of it counts
+			for range stream.Err {
 			}
 		}()
 		for {
