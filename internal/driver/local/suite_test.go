@@ -18,7 +18,12 @@ import (
 // machine has.
 func TestSuite(t *testing.T) {
 	for name, config := range map[string]string{"cgroup": `{}`, "subreaper": `{"cgroup":"off"}`} {
-		t.Run(name, func(t *testing.T) { providertest.Run(t, harness(t, config)) })
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name == "subreaper" {
+				t.Skip("left out by -short")
+			}
+			providertest.Run(t, harness(t, config))
+		})
 	}
 }
 
