@@ -17,6 +17,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/credential"
+	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -48,16 +49,25 @@ func (o *opened) driver(kind string) sdk.Driver {
 			if o.fail != nil {
 				return nil, o.fail
 			}
-			return &provider{o: o, name: r.Name}, nil
+			var c struct{ Host string }
+			if len(r.Config) > 0 {
+				if err := json.Unmarshal(r.Config, &c); err != nil {
+					return nil, err
+				}
+			}
+			return &provider{o: o, name: r.Name, id: sdk.Identity{Kind: kind, Endpoint: c.Host}}, nil
 		}}
 }
 
 type provider struct {
 	o    *opened
 	name string
+	id   sdk.Identity
 }
 
-func (p *provider) Info() sdk.Info { return sdk.Info{Name: p.name, MaxInFlight: p.o.most} }
+func (p *provider) Info() sdk.Info {
+	return sdk.Info{Name: p.name, Identity: p.id, MaxInFlight: p.o.most}
+}
 
 func (p *provider) Check(context.Context, sdk.CheckRequest) (sdk.CheckResult, error) {
 	return sdk.CheckResult{}, nil
@@ -276,5 +286,50 @@ func TestOpen(t *testing.T) {
 		if _, err := driverDir(t.TempDir(), kind); err == nil {
 			t.Errorf("the kind %q named a folder", kind)
 		}
+	}
+}
+
+// TestFind looks for a provider by its identity.
+func TestFind(t *testing.T) {
+	o := &opened{}
+	r, _ := open(t, o, `
+providers:
+  prod: {kind: docker, config: {host: one}}
+  spare: {kind: docker, config: {host: two}}
+  bad: {kind: docker, config: {hots: h}}
+`)
+	id := func(host string) sdk.Identity { return sdk.Identity{Kind: "docker", Endpoint: host} }
+	for _, c := range []struct{ name, host, want string }{
+		{"prod", "one", "prod"}, {"prod", "two", "spare"}, {"gone", "two", "spare"}, {"bad", "one", "prod"},
+	} {
+		if b, err := r.Find(t.Context(), c.name, id(c.host)); err != nil || b.Name != c.want {
+			t.Errorf("%s at %s: %q, %v", c.name, c.host, b.Name, err)
+		}
+	}
+	for name, want := range map[string]string{"prod": "the handle belongs to docker/three", "gone": "no provider is called", "bad": "hots"} {
+		if _, err := r.Find(t.Context(), name, id("three")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := len(o.requests); n != 3 {
+		t.Errorf("opened %d: those of other kinds should stay closed", n)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCredentialsAreLearnt: a value is known before a driver could let it out.
+func TestCredentialsAreLearnt(t *testing.T) {
+	red := &secret.Redactor{}
+	o := &opened{fail: errors.New("header AKIA-canary-key refused")}
+	r, _ := open(t, o, "providers: {aws: {kind: aws-ecs}}\n", "AWS_ACCESS_KEY_ID=id-0123", "AWS_SECRET_ACCESS_KEY=AKIA-canary-key", "AWS_REGION=eu")
+	r.o.Redactor = red
+	_, err := r.Get(t.Context(), "aws")
+	if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), sdk.Redacted) {
+		t.Errorf("got %v", err)
+	}
+	if got := red.Redact("AKIA-canary-key in eu"); got != sdk.Redacted+" in eu" {
+		t.Errorf("got %q", got)
 	}
 }
