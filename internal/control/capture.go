@@ -41,11 +41,11 @@ const (
 	logGiveUp = 20 * time.Second
 )
 
-func (r *runner) startCapture(h sdk.JobHandle) {
+func (r *runner) startCapture(ctx context.Context, h sdk.JobHandle) {
 	if r.capture != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(r.ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	c := &capture{r: r, h: h, key: joblog.Key{Run: r.id, Attempt: r.attempt().Number}, cancel: cancel,
 		ended: make(chan struct{}), done: make(chan struct{})}
 	r.capture = c
@@ -162,7 +162,7 @@ func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.Log
 	if err != nil {
 		return false, "", err
 	}
-	k := newKeepUp(c.r.e, w)
+	k := newKeepUp(ctx, c.r.e, w)
 	defer func() {
 		k.stop()
 		if verdict != "" {
@@ -269,8 +269,8 @@ type keepUp struct {
 	gone                      chan struct{}
 }
 
-func newKeepUp(e *Engine, w *joblog.Writer) *keepUp {
-	ctx, free := context.WithCancel(e.life)
+func newKeepUp(ctx context.Context, e *Engine, w *joblog.Writer) *keepUp {
+	ctx, free := context.WithCancel(context.WithoutCancel(ctx))
 	k := &keepUp{e: e, w: w, wake: make(chan struct{}, 1), free: free, gone: make(chan struct{})}
 	go func() {
 		defer close(k.gone)
@@ -369,7 +369,7 @@ func (r *runner) finishLog(v sdk.Verdict) error {
 }
 
 // drain waits for the log's end and records it.
-func (r *runner) drain() error {
+func (r *runner) drain(ctx context.Context) error {
 	if err := r.readLaunch(); err != nil {
 		return err
 	}
@@ -377,14 +377,14 @@ func (r *runner) drain() error {
 		if err := r.finishLog(sdk.VerdictComplete); err != nil {
 			return err
 		}
-		return r.drained(sdk.VerdictComplete)
+		return r.drained(ctx, sdk.VerdictComplete)
 	}
 	if r.capture == nil {
 		h, err := sdk.DecodeHandle(r.attempt().Handle)
 		if err != nil {
 			return err
 		}
-		r.startCapture(h)
+		r.startCapture(ctx, h)
 	}
 	r.capture.jobEnded(r.attempt().State)
 	for {
@@ -395,19 +395,19 @@ func (r *runner) drain() error {
 			}
 			if r.capture.err != nil {
 				r.e.warn(r.id, "run %s: its log can't be ended: %v", r.id.Short(), r.capture.err)
-				return r.drained(sdk.VerdictGap)
+				return r.drained(ctx, sdk.VerdictGap)
 			}
-			return r.drained(r.capture.verdict)
+			return r.drained(ctx, r.capture.verdict)
 		case <-r.wake:
-			if err := r.reload(); err != nil {
+			if err := r.reload(ctx); err != nil {
 				return err
 			}
-		case <-r.ctx.Done():
+		case <-ctx.Done():
 			return errStopped
 		}
 	}
 }
 
-func (r *runner) drained(v sdk.Verdict) error {
-	return r.record(r.event(ledger.KindDrained, ledger.Change{Phase: ledger.PhaseDrained, Verdict: v}))
+func (r *runner) drained(ctx context.Context, v sdk.Verdict) error {
+	return r.record(ctx, r.event(ledger.KindDrained, ledger.Change{Phase: ledger.PhaseDrained, Verdict: v}))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // clean removes what the attempt made, once its output is safe.
-func (r *runner) clean() error {
+func (r *runner) clean(ctx context.Context) error {
 	if r.capture != nil {
 		r.capture.stop()
 		r.capture = nil
@@ -18,11 +18,11 @@ func (r *runner) clean() error {
 	keep := r.set.Cleanup == CleanupNever || r.set.Cleanup == CleanupOnSuccess && a.State != sdk.StateSucceeded
 	if a.Handle == nil {
 		// Nothing is known to be there.
-		return r.cleaned("")
+		return r.cleaned(ctx, "")
 	}
 	jc, ok := sdk.Of(r.back.Provider, sdk.Cleaner())
 	if keep || !ok {
-		return r.over(ledger.KindKept, ledger.PhaseKept, "")
+		return r.over(ctx, ledger.KindKept, ledger.PhaseKept, "")
 	}
 	h, err := sdk.DecodeHandle(a.Handle)
 	if err != nil {
@@ -30,57 +30,57 @@ func (r *runner) clean() error {
 	}
 	b := r.backoff(500*time.Millisecond, time.Minute)
 	for first := true; ; first = false {
-		_, err := call(r.ctx, r.back.callTimeout(), "clean", func(ctx context.Context) (sdk.CleanupJobResult, error) {
+		_, err := call(ctx, r.back.callTimeout(), "clean", func(ctx context.Context) (sdk.CleanupJobResult, error) {
 			return jc.CleanupJob(ctx, sdk.CleanupJobRequest{Handle: h})
 		})
 		if err == nil || sdk.CodeOf(err) == sdk.NotFound {
-			return r.cleaned("")
+			return r.cleaned(ctx, "")
 		}
-		if r.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return errStopped
 		}
 		if a.State == sdk.StateLost {
 			// It can't be told what is still there: the reaper looks again.
-			return r.cleaned("left for `windlass reap`: " + err.Error())
+			return r.cleaned(ctx, "left for `windlass reap`: "+err.Error())
 		}
 		if first || a.CleanupErr != r.e.o.Redact(err.Error()) {
 			r.e.warn(r.id, "run %s: clean-up failed and is tried again: %v", r.id.Short(), err)
-			if err := r.record(r.event(ledger.KindCleanupErr, ledger.Change{CleanupErr: text(err.Error())})); err != nil {
+			if err := r.record(ctx, r.event(ledger.KindCleanupErr, ledger.Change{CleanupErr: text(err.Error())})); err != nil {
 				return err
 			}
 		}
-		if err := r.sleep(max(b.NextBackOff(), sdk.RetryAfter(err))); err != nil {
+		if err := r.sleep(ctx, max(b.NextBackOff(), sdk.RetryAfter(err))); err != nil {
 			return err
 		}
 	}
 }
 
-func (r *runner) cleaned(left string) error {
-	return r.over(ledger.KindCleaned, ledger.PhaseCleaned, left)
+func (r *runner) cleaned(ctx context.Context, left string) error {
+	return r.over(ctx, ledger.KindCleaned, ledger.PhaseCleaned, left)
 }
 
 // over records the last step of an attempt, and of the run when no other
 // attempt follows.
-func (r *runner) over(kind ledger.Kind, phase ledger.Phase, left string) error {
+func (r *runner) over(ctx context.Context, kind ledger.Kind, phase ledger.Phase, left string) error {
 	evs := []ledger.NewEvent{r.event(kind, ledger.Change{Phase: phase, CleanupErr: text(left)})}
 	if r.run.State.Terminal() {
 		r.e.removeSpool(r.id)
 		evs = append(evs, ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
 	}
-	return r.record(evs...)
+	return r.record(ctx, evs...)
 }
 
 // next finishes the run, or prepares its next attempt.
-func (r *runner) next() error {
+func (r *runner) next(ctx context.Context) error {
 	if r.run.State.Terminal() {
 		r.e.removeSpool(r.id)
-		return r.record(ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
+		return r.record(ctx, ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
 	}
 	if !r.run.CancelAt.IsZero() {
-		return r.record(ledger.NewEvent{Kind: ledger.KindEnded, Change: ledger.Change{State: sdk.StateCancelled,
+		return r.record(ctx, ledger.NewEvent{Kind: ledger.KindEnded, Change: ledger.Change{State: sdk.StateCancelled,
 			Reason: reason(sdk.ReasonCancelled), Message: text("cancelled between two attempts")}})
 	}
-	return r.prepareNext()
+	return r.prepareNext(ctx)
 }
 
 func (r *runner) mayRetry(state sdk.JobState, why sdk.Reason) bool {
@@ -96,27 +96,27 @@ func retryWait(n int) time.Duration {
 	return min(time.Second<<min(n-1, 6), time.Minute)
 }
 
-func (r *runner) prepareNext() error {
+func (r *runner) prepareNext(ctx context.Context) error {
 	n := r.attempt().Number
 	id := r.e.o.IDs.NewID()
 	amb, err := r.ambient()
 	if err != nil {
 		return err
 	}
-	l, err := r.e.prepare(r.ctx, r.back, r.spec, r.id, id, n+1, amb)
+	l, err := r.e.prepare(ctx, r.back, r.spec, r.id, id, n+1, amb)
 	if err == nil && len(l.Problems) > 0 {
 		err = &ProblemsError{Provider: r.back.Name, Problems: l.Problems}
 	}
 	if err != nil {
-		if r.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return errStopped
 		}
 		if !sdk.IsClear(err) || sdk.IsRetryable(err) {
 			r.e.warn(r.id, "run %s: the next attempt can't be prepared, trying again: %v", r.id.Short(), err)
-			return r.sleep(retryWait(n))
+			return r.sleep(ctx, retryWait(n))
 		}
 		last := r.attempt()
-		return r.record(ledger.NewEvent{Kind: ledger.KindEnded, Change: ledger.Change{State: sdk.StateFailed, Reason: reason(last.Reason),
+		return r.record(ctx, ledger.NewEvent{Kind: ledger.KindEnded, Change: ledger.Change{State: sdk.StateFailed, Reason: reason(last.Reason),
 			ExitCode: last.ExitCode, Message: text("no further attempt: " + err.Error())}})
 	}
 	b, err := l.Encode()
@@ -125,7 +125,7 @@ func (r *runner) prepareNext() error {
 	}
 	r.launch, r.ending, r.sawRunning = l, ending{}, time.Time{}
 	at := r.e.clock.Now().UTC().Add(retryWait(n))
-	return r.record(
+	return r.record(ctx,
 		ledger.NewEvent{Attempt: n + 1, Kind: ledger.KindIntent, Change: ledger.Change{Launched: &ledger.Launched{ID: id, Launch: b},
 			Phase: ledger.PhaseIntent}},
 		ledger.NewEvent{Kind: ledger.KindRetry, Change: ledger.Change{State: sdk.StatePending, Reason: reason(sdk.ReasonQueued),

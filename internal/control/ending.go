@@ -89,14 +89,14 @@ func (r *runner) renewAt() (time.Time, bool) {
 
 // renew moves the expiry. A failure is tried again soon: the object is only
 // marked as free to be removed, and only when it has ended.
-func (r *runner) renew(h sdk.JobHandle) {
+func (r *runner) renew(ctx context.Context, h sdk.JobHandle) {
 	now := r.e.clock.Now()
 	rn, _ := sdk.Of(r.back.Provider, sdk.Renewer())
-	_, err := call(r.ctx, r.back.callTimeout(), "renew", func(ctx context.Context) (sdk.RenewExpiryResult, error) {
+	_, err := call(ctx, r.back.callTimeout(), "renew", func(ctx context.Context) (sdk.RenewExpiryResult, error) {
 		return rn.RenewExpiry(ctx, sdk.RenewExpiryRequest{Handle: h, Expires: now.Add(r.ttl()).UTC().Truncate(time.Second)})
 	})
 	r.renewed = now
-	if err != nil && r.ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		r.e.log.Warn("expiry not renewed", "run", r.id, "err", err)
 		r.renewed = now.Add(time.Minute - r.ttl()/2)
 	}
@@ -127,13 +127,13 @@ func (r *runner) retryCancelAt() time.Time {
 }
 
 // actOn ends the attempt where a request or a deadline asks for it.
-func (r *runner) actOn(h sdk.JobHandle, t *tracked) error {
+func (r *runner) actOn(ctx context.Context, h sdk.JobHandle, t *tracked) error {
 	if r.phase() != ledger.PhaseSubmitted && r.phase() != ledger.PhaseRunning {
 		return nil
 	}
 	now := r.e.clock.Now()
 	if at, ok := r.renewAt(); ok && !now.Before(at) {
-		r.renew(h)
+		r.renew(ctx, h)
 	}
 	if r.ending.cause == "" {
 		cause, err := r.causeToEnd(now)
@@ -143,11 +143,11 @@ func (r *runner) actOn(h sdk.JobHandle, t *tracked) error {
 		r.ending.cause = cause
 		if cause != sdk.ReasonCancelled {
 			ev := r.event(ledger.KindDeadline, ledger.Change{Detail: map[string]string{"cause": string(cause)}})
-			if err := r.record(ev); err != nil {
+			if err := r.record(ctx, ev); err != nil {
 				return err
 			}
 		}
-		_, err = r.sendCancel(r.spec.Grace, cause)
+		_, err = r.sendCancel(ctx, r.spec.Grace, cause)
 		t.now()
 		return err
 	}
@@ -160,7 +160,7 @@ func (r *runner) actOn(h sdk.JobHandle, t *tracked) error {
 			// It was asked and its grace is over: kill.
 			grace, r.ending.killed = new(time.Duration), true
 		}
-		_, err := r.sendCancel(grace, r.ending.cause)
+		_, err := r.sendCancel(ctx, grace, r.ending.cause)
 		t.now()
 		return err
 	}
@@ -182,21 +182,21 @@ func (r *runner) causeToEnd(now time.Time) (sdk.Reason, error) {
 
 // sendCancel makes one cancel call and records what it achieved. Its failure
 // changes nothing of the run: it is tried again.
-func (r *runner) sendCancel(grace *time.Duration, cause sdk.Reason) (gone bool, err error) {
+func (r *runner) sendCancel(ctx context.Context, grace *time.Duration, cause sdk.Reason) (gone bool, err error) {
 	r.ending.asked = r.e.clock.Now()
 	jc, ok := sdk.Of(r.back.Provider, sdk.Canceler())
 	if !ok {
 		r.ending.failures++
-		return false, r.show(r.attempt().State, r.attempt().Reason, "provider "+r.back.Name+" can't cancel; the job goes on", nil)
+		return false, r.show(ctx, r.attempt().State, r.attempt().Reason, "provider "+r.back.Name+" can't cancel; the job goes on", nil)
 	}
 	h, err := sdk.DecodeHandle(r.attempt().Handle)
 	if err != nil {
 		return false, err
 	}
 	req := sdk.CancelJobRequest{Handle: h, Grace: grace, Why: string(cause)}
-	res, err := call(r.ctx, max(cancelCall, r.back.callTimeout()), "cancel", func(ctx context.Context) (sdk.CancelJobResult, error) { return jc.CancelJob(ctx, req) })
+	res, err := call(ctx, max(cancelCall, r.back.callTimeout()), "cancel", func(ctx context.Context) (sdk.CancelJobResult, error) { return jc.CancelJob(ctx, req) })
 	if err != nil {
-		if r.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return false, errStopped
 		}
 		r.ending.failures++
@@ -211,5 +211,5 @@ func (r *runner) sendCancel(grace *time.Duration, cause sdk.Reason) (gone bool, 
 	if grace != nil {
 		d["grace"] = grace.String()
 	}
-	return res.Gone, r.record(r.event(ledger.KindCancelSent, ledger.Change{Detail: d}))
+	return res.Gone, r.record(ctx, r.event(ledger.KindCancelSent, ledger.Change{Detail: d}))
 }

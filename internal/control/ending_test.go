@@ -124,6 +124,37 @@ func TestCancelThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
+func TestF73GoneWhileDeleting(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	id := w.submit(e, request(spec("hang")))
+	w.running(id)
+	w.cloud.Inject(fake.Fault{Op: fake.OpCleanupJob, Kind: fake.FaultError, Status: 404, Times: 1})
+	w.cancel(e, id)
+	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateCancelled, sdk.ReasonCancelled)
+	if n := w.cloud.Calls(fake.OpCleanupJob); n != 1 {
+		t.Fatalf("gone was not success: %d calls", n)
+	}
+	w.sound(id)
+}
+
+func TestF73VanishedAfterAnAcceptedCancel(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	s := spec("ignore-term", ";", "hang")
+	grace := time.Minute
+	s.Grace = &grace
+	id := w.submit(e, request(s))
+	w.running(id)
+	w.cancel(e, id)
+	w.until("the cancel was sent", func() bool { return w.cloud.Calls(fake.OpCancelJob) > 0 })
+	for _, j := range w.cloud.JobsOf(id) {
+		w.cloud.Vanish(j)
+	}
+	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateCancelled, sdk.ReasonCancelled)
+	w.sound(id)
+}
+
 func TestCancelAfterTheEndChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	e := w.engine()

@@ -76,9 +76,10 @@ type Engine struct {
 	log   *slog.Logger
 	self  ledger.Holder
 
-	// life ends with Close; everything in the background hangs on it.
-	life context.Context
-	end  context.CancelFunc
+	// over is closed with the engine; ends are what stops the goroutines in the
+	// background then.
+	over chan struct{}
+	ends []context.CancelFunc
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -120,8 +121,7 @@ func New(_ context.Context, o Options) (*Engine, error) {
 	if o.Owner == "" {
 		o.Owner = o.Store.ID()
 	}
-	life, end := context.WithCancel(context.Background())
-	e := &Engine{o: o, clock: o.Clock, log: o.Log, life: life, end: end,
+	e := &Engine{o: o, clock: o.Clock, log: o.Log, over: make(chan struct{}),
 		runners: map[sdk.ID]*runner{}, pollers: map[string]*poller{}, queues: map[string]*queue{}, idle: make(chan struct{})}
 	close(e.idle)
 	host, err := os.Hostname()
@@ -169,26 +169,52 @@ func (e *Engine) join(ctx context.Context) error {
 		return err
 	}
 	e.lock, e.joined, e.leaseEnd, e.seen = lock, true, e.self.Expires, head.Count
-	e.wg.Add(2)
-	go e.renewLoop()
-	go e.watchLoop()
+	e.background(ctx, e.renewLoop)
+	e.background(ctx, e.watchLoop)
 	return nil
 }
 
-func (e *Engine) renewLoop() {
-	defer e.wg.Done()
-	for e.clock.Sleep(e.life, renewEvery) == nil {
-		e.renew()
+// background starts what goes on until the engine is closed, with the values of
+// ctx and not its end. e.mu is held.
+func (e *Engine) background(ctx context.Context, work func(ctx context.Context)) {
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	select {
+	case <-e.over:
+		end()
+	default:
+		e.ends = append(e.ends, end)
+	}
+	e.wg.Add(1)
+	go func() {
+		defer e.wg.Done()
+		defer end()
+		work(ctx)
+	}()
+}
+
+// endAll ends everything in the background.
+func (e *Engine) endAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	close(e.over)
+	for _, end := range e.ends {
+		end()
 	}
 }
 
-func (e *Engine) renew() {
-	ctx, cancel := context.WithTimeout(e.life, renewEvery)
+func (e *Engine) renewLoop(ctx context.Context) {
+	for e.clock.Sleep(ctx, renewEvery) == nil {
+		e.renew(ctx)
+	}
+}
+
+func (e *Engine) renew(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, renewEvery)
 	defer cancel()
 	h := e.self
 	h.Expires = e.clock.Now().Add(LeaseTime)
 	if err := e.o.Store.PutHolder(ctx, h); err != nil {
-		if e.life.Err() == nil {
+		if ctx.Err() == nil {
 			e.log.Warn("lease not renewed", "err", err)
 		}
 		return
@@ -207,35 +233,34 @@ func (e *Engine) leaseLeft() time.Duration {
 }
 
 // watchLoop hands the requests of other processes to the runs that we hold.
-func (e *Engine) watchLoop() {
-	defer e.wg.Done()
+func (e *Engine) watchLoop(ctx context.Context) {
 	for {
 		changed := e.o.Store.Changed()
-		e.readRequests()
+		e.readRequests(ctx)
 		select {
 		case <-changed:
-		case <-e.life.Done():
+		case <-ctx.Done():
 			return
 		}
 		// Bounds the reading when thousands of our own writes arrive.
-		if e.clock.Sleep(e.life, 50*time.Millisecond) != nil {
+		if e.clock.Sleep(ctx, 50*time.Millisecond) != nil {
 			return
 		}
 	}
 }
 
-func (e *Engine) readRequests() {
+func (e *Engine) readRequests(ctx context.Context) {
 	e.mu.Lock()
 	after := e.seen
 	e.mu.Unlock()
-	head, err := e.o.Store.Head(e.life)
+	head, err := e.o.Store.Head(ctx)
 	if err != nil || head.Count <= after {
 		return // an error shows at the next write
 	}
 	f := ledger.EventFilter{After: after, Kinds: []ledger.Kind{ledger.KindCancelAsk, ledger.KindAbandoned}}
-	for ev, err := range e.o.Store.Events(e.life, f) {
+	for ev, err := range e.o.Store.Events(ctx, f) {
 		if err != nil {
-			if e.life.Err() == nil {
+			if ctx.Err() == nil {
 				e.log.Warn("requests not read", "err", err)
 			}
 			return
@@ -260,11 +285,13 @@ func (e *Engine) hold(r *runner) bool {
 		e.idle = make(chan struct{})
 	}
 	e.runners[r.id] = r
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()
 		defer e.drop(r)
-		r.drive()
+		r.drive(ctx)
 	}()
 	return true
 }
@@ -339,7 +366,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	e.end()
+	e.endAll()
 	err = errors.Join(err, e.settleDown(ctx))
 	e.mu.Lock()
 	defer e.mu.Unlock()

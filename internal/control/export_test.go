@@ -14,7 +14,7 @@ func (e *Engine) Crash() {
 	idle := e.idle
 	e.mu.Unlock()
 	<-idle
-	e.end()
+	e.endAll()
 	e.wg.Wait()
 	if e.joined {
 		_ = e.lock.Unlock()
@@ -22,4 +22,4 @@ func (e *Engine) Crash() {
 }
 
 // Stall is a holder that is stopped past its lease: its lock stays.
-func (e *Engine) Renew(context.Context) { e.renew() }
+func (e *Engine) Renew(ctx context.Context) { e.renew(ctx) }

@@ -36,22 +36,22 @@ func (e *Engine) prepare(ctx context.Context, back Backend, spec sdk.JobSpec, ru
 }
 
 // launchAttempt sends a launch for the first time, once it is its turn.
-func (r *runner) launchAttempt() error {
+func (r *runner) launchAttempt(ctx context.Context) error {
 	if !r.run.CancelAt.IsZero() {
-		return r.endUnsent(sdk.StateCancelled, sdk.ReasonCancelled, "cancelled before it was sent")
+		return r.endUnsent(ctx, sdk.StateCancelled, sdk.ReasonCancelled, "cancelled before it was sent")
 	}
 	if err := r.readLaunch(); err != nil {
 		return err
 	}
 	if d := r.run.NotBefore.Sub(r.e.clock.Now()); d > 0 {
-		return r.sleep(d)
+		return r.sleep(ctx, d)
 	}
 	first := r.event(ledger.KindSubmitting, ledger.Change{Phase: ledger.PhaseSubmitting, SentAt: r.e.clock.Now().UTC()})
-	ok, err := r.admitted(first)
+	ok, err := r.admitted(ctx, first)
 	if err != nil || !ok {
 		return err
 	}
-	return r.send()
+	return r.send(ctx)
 }
 
 func (r *runner) readLaunch() error {
@@ -69,7 +69,7 @@ func (r *runner) readLaunch() error {
 
 // send makes the launch's call and records what came of it. The phase is
 // submitting, and durable.
-func (r *runner) send() error {
+func (r *runner) send(ctx context.Context) error {
 	jr, ok := sdk.Of(r.back.Provider, sdk.Runner())
 	if !ok {
 		return sdk.Absent(r.back.Name, "JobRunner")
@@ -86,29 +86,29 @@ func (r *runner) send() error {
 	if err != nil {
 		return err
 	}
-	res, err := call(r.ctx, limit, "run", func(ctx context.Context) (sdk.RunJobResult, error) { return jr.RunJob(ctx, req) })
+	res, err := call(ctx, limit, "run", func(ctx context.Context) (sdk.RunJobResult, error) { return jr.RunJob(ctx, req) })
 	if err == nil {
 		if closeInput != nil {
 			// The driver reads the spool for as long as the provider is open.
 			r.e.keepOpen(r, closeInput)
 		}
-		return r.accepted(ledger.KindSubmitted, res.Handle, res.Adopted)
+		return r.accepted(ctx, ledger.KindSubmitted, res.Handle, res.Adopted)
 	}
 	if closeInput != nil {
 		_ = closeInput.Close()
 	}
-	if r.ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return errStopped
 	}
 	if sdk.IsClear(err) {
 		switch {
 		case r.doubt:
 			// It is this send that was refused; the first may have been taken.
-			return r.stillInDoubt(err)
+			return r.stillInDoubt(ctx, err)
 		case sdk.IsRetryable(err):
-			return r.waitForRoom(err)
+			return r.waitForRoom(ctx, err)
 		}
-		return r.refused(err)
+		return r.refused(ctx, err)
 	}
 	r.e.log.Info("launch in doubt", "run", r.id, "err", err)
 	return nil // the phase stays submitting: settle looks it up
@@ -119,18 +119,18 @@ const doubtWait = time.Minute
 
 // stillInDoubt shows a launch that may have made its job, and can't be sent
 // again to find out.
-func (r *runner) stillInDoubt(cause error) error {
+func (r *runner) stillInDoubt(ctx context.Context, cause error) error {
 	msg := r.e.o.Redact("the reply to the launch was lost, and it can't be sent again: " + cause.Error())
 	if r.run.Reason != sdk.ReasonSubmitUnconfirmed || r.run.Message != msg {
-		err := r.record(r.event(ledger.KindObserved, ledger.Change{State: sdk.StateUnknown, Reason: reason(sdk.ReasonSubmitUnconfirmed), Message: text(msg)}))
+		err := r.record(ctx, r.event(ledger.KindObserved, ledger.Change{State: sdk.StateUnknown, Reason: reason(sdk.ReasonSubmitUnconfirmed), Message: text(msg)}))
 		if err != nil {
 			return err
 		}
 	}
-	return r.sleep(doubtWait)
+	return r.sleep(ctx, doubtWait)
 }
 
-func (r *runner) accepted(kind ledger.Kind, h sdk.JobHandle, adopted bool) error {
+func (r *runner) accepted(ctx context.Context, kind ledger.Kind, h sdk.JobHandle, adopted bool) error {
 	b, err := h.Encode()
 	if err != nil {
 		return err
@@ -139,19 +139,19 @@ func (r *runner) accepted(kind ledger.Kind, h sdk.JobHandle, adopted bool) error
 	if adopted {
 		c.Detail = map[string]string{"adopted": "it was there already"}
 	}
-	return r.record(r.event(kind, c))
+	return r.record(ctx, r.event(kind, c))
 }
 
 // waitForRoom is for refusals that made no object and may pass: the same
 // attempt is sent again, until the start time-out.
-func (r *runner) waitForRoom(cause error) error {
+func (r *runner) waitForRoom(ctx context.Context, cause error) error {
 	why := sdk.ReasonCapacity
 	var e *sdk.Error
 	if errors.As(cause, &e) && e.Reason != "" && sdk.LegalReason(sdk.StatePending, e.Reason) {
 		why = e.Reason
 	}
 	if r.run.Reason != why || r.run.Message != r.e.o.Redact(cause.Error()) {
-		err := r.record(r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(why), Message: text(cause.Error())}))
+		err := r.record(ctx, r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(why), Message: text(cause.Error())}))
 		if err != nil {
 			return err
 		}
@@ -160,29 +160,29 @@ func (r *runner) waitForRoom(cause error) error {
 	for {
 		wait := max(b.NextBackOff(), sdk.RetryAfter(cause))
 		if over, left := r.startOver(); over {
-			return r.endUnsent(sdk.StateFailed, sdk.ReasonStartTimeout, "no room within the start time-out: "+cause.Error())
+			return r.endUnsent(ctx, sdk.StateFailed, sdk.ReasonStartTimeout, "no room within the start time-out: "+cause.Error())
 		} else if left > 0 {
 			wait = min(wait, left)
 		}
-		if err := r.sleep(wait); err != nil {
+		if err := r.sleep(ctx, wait); err != nil {
 			return err
 		}
 		if !r.run.CancelAt.IsZero() {
-			return r.endUnsent(sdk.StateCancelled, sdk.ReasonCancelled, "cancelled while it waited for room")
+			return r.endUnsent(ctx, sdk.StateCancelled, sdk.ReasonCancelled, "cancelled while it waited for room")
 		}
 		if over, _ := r.startOver(); over {
 			continue
 		}
-		return r.resend()
+		return r.resend(ctx)
 	}
 }
 
-func (r *runner) resend() error {
-	err := r.record(r.event(ledger.KindSubmitting, ledger.Change{Phase: ledger.PhaseSubmitting, SentAt: r.attempt().SentAt}))
+func (r *runner) resend(ctx context.Context) error {
+	err := r.record(ctx, r.event(ledger.KindSubmitting, ledger.Change{Phase: ledger.PhaseSubmitting, SentAt: r.attempt().SentAt}))
 	if err != nil {
 		return err
 	}
-	return r.send()
+	return r.send(ctx)
 }
 
 // startOver reports whether the start time-out has passed, and how long it
@@ -201,8 +201,8 @@ func (r *runner) startIsOver() bool {
 }
 
 // refused ends an attempt that the backend refused for good.
-func (r *runner) refused(cause error) error {
-	return r.endUnsent(sdk.StateFailed, refusalReason(cause), cause.Error())
+func (r *runner) refused(ctx context.Context, cause error) error {
+	return r.endUnsent(ctx, sdk.StateFailed, refusalReason(cause), cause.Error())
 }
 
 func refusalReason(err error) sdk.Reason {
@@ -228,7 +228,7 @@ func refusalReason(err error) sdk.Reason {
 
 // endUnsent ends an attempt that has no object on the backend: its end, its
 // empty log and its clean-up are one write.
-func (r *runner) endUnsent(state sdk.JobState, why sdk.Reason, message string) error {
+func (r *runner) endUnsent(ctx context.Context, state sdk.JobState, why sdk.Reason, message string) error {
 	if err := r.finishLog(sdk.VerdictComplete); err != nil {
 		return err
 	}
@@ -243,24 +243,24 @@ func (r *runner) endUnsent(state sdk.JobState, why sdk.Reason, message string) e
 		r.event(ledger.KindDrained, ledger.Change{Phase: ledger.PhaseDrained, Verdict: sdk.VerdictComplete}),
 		r.event(ledger.KindCleaned, ledger.Change{Phase: ledger.PhaseCleaned}),
 	}
-	return r.record(evs...)
+	return r.record(ctx, evs...)
 }
 
 // settle clears up a launch in doubt: adopt what is there, send again what is
 // proven absent or still deduplicated, and never guess.
-func (r *runner) settle() error {
+func (r *runner) settle(ctx context.Context) error {
 	if err := r.readLaunch(); err != nil {
 		return err
 	}
 	if d := r.notBefore.Sub(r.e.clock.Now()); d > 0 {
-		return r.sleep(d)
+		return r.sleep(ctx, d)
 	}
 	b := r.backoff(200*time.Millisecond, time.Minute)
 	for {
 		if r.run.State.Terminal() {
 			return nil // abandoned
 		}
-		decision, wait, err := r.lookUp()
+		decision, wait, err := r.lookUp(ctx)
 		switch {
 		case err != nil:
 			return err
@@ -272,22 +272,22 @@ func (r *runner) settle() error {
 			wait = max(wait, time.Second)
 		case decision == lookResend:
 			if r.absent && !r.run.CancelAt.IsZero() {
-				return r.endUnsent(sdk.StateCancelled, sdk.ReasonCancelled, "cancelled; it is proven that nothing was made")
+				return r.endUnsent(ctx, sdk.StateCancelled, sdk.ReasonCancelled, "cancelled; it is proven that nothing was made")
 			}
 			if r.absent && r.startIsOver() {
-				return r.endUnsent(sdk.StateFailed, sdk.ReasonStartTimeout, "not accepted within the start time-out")
+				return r.endUnsent(ctx, sdk.StateFailed, sdk.ReasonStartTimeout, "not accepted within the start time-out")
 			}
-			if err := r.sleep(b.NextBackOff()); err != nil {
+			if err := r.sleep(ctx, b.NextBackOff()); err != nil {
 				return err
 			}
 			r.doubt = !r.absent
-			return r.resend()
+			return r.resend(ctx)
 		case decision == lookUnconfirmed:
-			if err := r.showUnconfirmed(); err != nil {
+			if err := r.showUnconfirmed(ctx); err != nil {
 				return err
 			}
 		}
-		if err := r.sleep(max(wait, b.NextBackOff())); err != nil {
+		if err := r.sleep(ctx, max(wait, b.NextBackOff())); err != nil {
 			return err
 		}
 	}
@@ -303,7 +303,7 @@ const (
 )
 
 // lookUp asks the backend for the launch in doubt, once.
-func (r *runner) lookUp() (lookDecision, time.Duration, error) {
+func (r *runner) lookUp(ctx context.Context) (lookDecision, time.Duration, error) {
 	sent := r.attempt().SentAt
 	rule := r.launch.Resubmit
 	// The identical launch may go out again while the backend's token holds; a
@@ -318,19 +318,19 @@ func (r *runner) lookUp() (lookDecision, time.Duration, error) {
 		return lookUnconfirmed, time.Minute, nil
 	}
 	req := sdk.FindJobsRequest{Launch: &r.launch, SentAt: sent, RunID: r.id, Owner: r.launch.Owner}
-	res, err := call(r.ctx, r.back.callTimeout(), "find", func(ctx context.Context) (sdk.FindJobsResult, error) { return finder.FindJobs(ctx, req) })
+	res, err := call(ctx, r.back.callTimeout(), "find", func(ctx context.Context) (sdk.FindJobsResult, error) { return finder.FindJobs(ctx, req) })
 	if err != nil {
-		if r.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return lookAgain, 0, errStopped
 		}
-		return lookAgain, sdk.RetryAfter(err), r.silent(err)
+		return lookAgain, sdk.RetryAfter(err), r.silent(ctx, err)
 	}
 	r.lastAnswer = r.e.clock.Now()
 	switch res.Outcome {
 	case sdk.FindFound:
 		for _, j := range res.Jobs {
 			if j.AttemptID == r.launch.AttemptID {
-				return lookAdopted, 0, r.accepted(ledger.KindAdopted, j.Handle, true)
+				return lookAdopted, 0, r.accepted(ctx, ledger.KindAdopted, j.Handle, true)
 			}
 		}
 		return lookAgain, 0, sdk.Errorf(sdk.Internal, "find jobs", "provider %s found jobs of other attempts only", r.back.Name)
@@ -349,11 +349,11 @@ func (r *runner) lookUp() (lookDecision, time.Duration, error) {
 	return lookAgain, 0, sdk.Errorf(sdk.Internal, "find jobs", "provider %s gave the outcome %q", r.back.Name, res.Outcome)
 }
 
-func (r *runner) showUnconfirmed() error {
+func (r *runner) showUnconfirmed(ctx context.Context) error {
 	if r.run.Reason == sdk.ReasonSubmitUnconfirmed {
 		return nil
 	}
-	return r.record(r.event(ledger.KindObserved, ledger.Change{State: sdk.StateUnknown, Reason: reason(sdk.ReasonSubmitUnconfirmed),
+	return r.record(ctx, r.event(ledger.KindObserved, ledger.Change{State: sdk.StateUnknown, Reason: reason(sdk.ReasonSubmitUnconfirmed),
 		Message: text("the reply to the launch was lost and the job can't be found; it may run")}))
 }
 
@@ -373,7 +373,7 @@ func (e *Engine) keepOpen(r *runner, c io.Closer) {
 		defer e.wg.Done()
 		<-r.gone
 		if row, _ := r.row(); !row.State.Terminal() {
-			<-e.life.Done()
+			<-e.over
 		}
 		if err := c.Close(); err != nil {
 			e.log.Warn("input not closed", "err", err)

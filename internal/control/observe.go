@@ -12,7 +12,7 @@ import (
 // observe follows a submitted attempt to its proven end: it reads states as
 // they come from the poller, captures output, and enforces deadlines and
 // cancels.
-func (r *runner) observe() error {
+func (r *runner) observe(ctx context.Context) error {
 	if err := r.readLaunch(); err != nil {
 		return err
 	}
@@ -23,36 +23,36 @@ func (r *runner) observe() error {
 	if err := h.Check("observe run", r.back.Info().Identity); err != nil {
 		return err
 	}
-	if err := r.recallEnding(); err != nil {
+	if err := r.recallEnding(ctx); err != nil {
 		return err
 	}
-	r.startCapture(h)
-	track := r.e.poller(r.back).track(r.attempt().ID, h)
+	r.startCapture(ctx, h)
+	track := r.e.poller(r.back).track(ctx, r.attempt().ID, h)
 	defer track.close()
 	// A row read before this moment may already ask to end.
-	if err := r.actOn(h, track); err != nil {
+	if err := r.actOn(ctx, h, track); err != nil {
 		return err
 	}
 	for r.phase() == ledger.PhaseSubmitted || r.phase() == ledger.PhaseRunning {
 		var timer <-chan struct{}
 		free := func() {}
 		if d, ok := r.nextDeadline(); ok {
-			timer, free = r.e.after(r.ctx, max(d, time.Millisecond))
+			timer, free = r.e.after(ctx, max(d, time.Millisecond))
 		}
 		select {
 		case up := <-track.updates:
-			err = r.learn(up, track)
+			err = r.learn(ctx, up, track)
 		case <-timer:
 		case <-r.wake:
-			err = r.reload()
-		case <-r.ctx.Done():
+			err = r.reload(ctx)
+		case <-ctx.Done():
 			err = errStopped
 		}
 		free()
 		if err != nil {
 			return err
 		}
-		if err := r.actOn(h, track); err != nil {
+		if err := r.actOn(ctx, h, track); err != nil {
 			return err
 		}
 	}
@@ -60,12 +60,12 @@ func (r *runner) observe() error {
 }
 
 // recallEnding finds out what earlier holders did to end the attempt.
-func (r *runner) recallEnding() error {
+func (r *runner) recallEnding(ctx context.Context) error {
 	n := r.attempt().Number
 	f := ledger.EventFilter{Run: r.id, Kinds: []ledger.Kind{ledger.KindCancelSent, ledger.KindDeadline}}
-	for ev, err := range r.e.o.Store.Events(r.ctx, f) {
+	for ev, err := range r.e.o.Store.Events(ctx, f) {
 		if err != nil {
-			if r.ctx.Err() != nil {
+			if ctx.Err() != nil {
 				return errStopped
 			}
 			return err
@@ -89,32 +89,32 @@ func (r *runner) recallEnding() error {
 }
 
 // learn takes one answer of the poller.
-func (r *runner) learn(up statusUpdate, t *tracked) error {
+func (r *runner) learn(ctx context.Context, up statusUpdate, t *tracked) error {
 	if up.err != nil {
-		return r.unanswered(up.err, t)
+		return r.unanswered(ctx, up.err, t)
 	}
 	r.lastAnswer = r.e.clock.Now()
 	res := up.res
 	if !res.State.Valid() || !sdk.LegalReason(res.State, res.Reason) {
-		return r.illegal(res)
+		return r.illegal(ctx, res)
 	}
 	switch {
 	case res.State == sdk.StateUnknown && res.Reason == sdk.ReasonSupervisorLost:
-		return r.supervisorLost(res)
+		return r.supervisorLost(ctx, res)
 	case res.State.Terminal():
-		return r.finish(r.judge(res), res)
+		return r.finish(ctx, r.judge(res), res)
 	}
-	return r.progress(res)
+	return r.progress(ctx, res)
 }
 
 // illegal keeps an answer that the contract forbids from becoming a state.
-func (r *runner) illegal(res sdk.JobStatusResult) error {
+func (r *runner) illegal(ctx context.Context, res sdk.JobStatusResult) error {
 	msg := fmt.Sprintf("provider %s gave the state %q with the reason %q, which can't stand together", r.back.Name, res.State, res.Reason)
-	return r.show(sdk.StateUnknown, sdk.ReasonUnknown, msg, nil)
+	return r.show(ctx, sdk.StateUnknown, sdk.ReasonUnknown, msg, nil)
 }
 
 // progress records a state that isn't final, if it is news.
-func (r *runner) progress(res sdk.JobStatusResult) error {
+func (r *runner) progress(ctx context.Context, res sdk.JobStatusResult) error {
 	a := r.attempt()
 	res.Message = r.e.o.Redact(res.Message)
 	c := ledger.Change{State: res.State, Reason: reason(res.Reason), Message: text(res.Message), Launches: res.Launches, OOM: res.OOMObserved}
@@ -153,35 +153,35 @@ func (r *runner) progress(res sdk.JobStatusResult) error {
 	if len(res.Raw) > 0 {
 		c.Raw = res.Raw
 	}
-	return r.record(r.event(kind, c))
+	return r.record(ctx, r.event(kind, c))
 }
 
 // show records a state that we ourselves conclude, once.
-func (r *runner) show(state sdk.JobState, why sdk.Reason, message string, raw map[string]string) error {
+func (r *runner) show(ctx context.Context, state sdk.JobState, why sdk.Reason, message string, raw map[string]string) error {
 	a := r.attempt()
 	message = r.e.o.Redact(message)
 	if a.State == state && a.Reason == why && a.Message == message {
 		return nil
 	}
-	return r.record(r.event(ledger.KindObserved, ledger.Change{State: state, Reason: reason(why), Message: text(message), Raw: raw}))
+	return r.record(ctx, r.event(ledger.KindObserved, ledger.Change{State: state, Reason: reason(why), Message: text(message), Raw: raw}))
 }
 
 // unanswered judges a failed look: it ends a run only where not being found is
 // evidence.
-func (r *runner) unanswered(err error, t *tracked) error {
+func (r *runner) unanswered(ctx context.Context, err error, t *tracked) error {
 	switch sdk.CodeOf(err) {
 	case sdk.NotFound:
-		return r.notFound(err)
+		return r.notFound(ctx, err)
 	case sdk.Unauthenticated:
-		return r.show(sdk.StateUnknown, sdk.ReasonCredentials, err.Error(), nil)
+		return r.show(ctx, sdk.StateUnknown, sdk.ReasonCredentials, err.Error(), nil)
 	case sdk.PermissionDenied:
-		return r.show(sdk.StateUnknown, sdk.ReasonPermissionDenied, err.Error(), nil)
+		return r.show(ctx, sdk.StateUnknown, sdk.ReasonPermissionDenied, err.Error(), nil)
 	}
-	return r.silent(err)
+	return r.silent(ctx, err)
 }
 
 // silent shows a backend that has not answered for long as unknown.
-func (r *runner) silent(err error) error {
+func (r *runner) silent(ctx context.Context, err error) error {
 	quiet := r.e.clock.Now().Sub(r.lastAnswer)
 	if quiet < ContactLimit {
 		return nil
@@ -191,10 +191,10 @@ func (r *runner) silent(err error) error {
 	if a.State == sdk.StateUnknown && a.Reason == sdk.ReasonUnknown {
 		return nil
 	}
-	return r.show(sdk.StateUnknown, sdk.ReasonUnknown, msg, nil)
+	return r.show(ctx, sdk.StateUnknown, sdk.ReasonUnknown, msg, nil)
 }
 
-func (r *runner) notFound(err error) error {
+func (r *runner) notFound(ctx context.Context, err error) error {
 	r.lastAnswer = r.e.clock.Now()
 	g := r.back.Info().Guarantees
 	a := r.attempt()
@@ -202,23 +202,23 @@ func (r *runner) notFound(err error) error {
 		return nil // made, and not visible yet
 	}
 	if r.ending.accepted && r.ending.cause == sdk.ReasonCancelled {
-		return r.finish(outcome{sdk.StateCancelled, sdk.ReasonCancelled, "gone after an accepted cancel"}, sdk.JobStatusResult{})
+		return r.finish(ctx, outcome{sdk.StateCancelled, sdk.ReasonCancelled, "gone after an accepted cancel"}, sdk.JobStatusResult{})
 	}
 	last := a.State
 	msg := fmt.Sprintf("the backend no longer knows the job, which was last seen %s: %v", last, err)
-	return r.finish(outcome{sdk.StateLost, sdk.ReasonLost, msg}, sdk.JobStatusResult{})
+	return r.finish(ctx, outcome{sdk.StateLost, sdk.ReasonLost, msg}, sdk.JobStatusResult{})
 }
 
 // supervisorLost ends what a dead local supervisor left, then the run.
-func (r *runner) supervisorLost(res sdk.JobStatusResult) error {
-	if err := r.show(sdk.StateUnknown, sdk.ReasonSupervisorLost, res.Message, res.Raw); err != nil {
+func (r *runner) supervisorLost(ctx context.Context, res sdk.JobStatusResult) error {
+	if err := r.show(ctx, sdk.StateUnknown, sdk.ReasonSupervisorLost, res.Message, res.Raw); err != nil {
 		return err
 	}
-	gone, err := r.sendCancel(new(time.Duration), sdk.ReasonSupervisorLost)
+	gone, err := r.sendCancel(ctx, new(time.Duration), sdk.ReasonSupervisorLost)
 	if err != nil || !gone {
 		return err
 	}
-	return r.finish(outcome{sdk.StateLost, sdk.ReasonSupervisorLost, res.Message}, res)
+	return r.finish(ctx, outcome{sdk.StateLost, sdk.ReasonSupervisorLost, res.Message}, res)
 }
 
 // outcome is how an attempt ended.
@@ -253,7 +253,7 @@ func (r *runner) judge(res sdk.JobStatusResult) outcome {
 
 // finish records an attempt's end. Where the log's end comes in the same
 // moment, it is part of the same write.
-func (r *runner) finish(o outcome, res sdk.JobStatusResult) error {
+func (r *runner) finish(ctx context.Context, o outcome, res sdk.JobStatusResult) error {
 	a := r.attempt()
 	retry := r.mayRetry(o.state, o.reason)
 	c := ledger.Change{Phase: ledger.PhaseEnded, State: o.state, Reason: reason(o.reason), Message: text(o.message), ExitCode: res.ExitCode,
@@ -282,11 +282,11 @@ func (r *runner) finish(o outcome, res sdk.JobStatusResult) error {
 	evs := []ledger.NewEvent{r.event(ledger.KindEnded, c)}
 	if r.capture != nil {
 		r.capture.jobEnded(o.state)
-		if v, ok := r.capture.soon(r.ctx, drainedSoon); ok {
+		if v, ok := r.capture.soon(ctx, drainedSoon); ok {
 			evs = append(evs, r.event(ledger.KindDrained, ledger.Change{Phase: ledger.PhaseDrained, Verdict: v}))
 		}
 	}
-	return r.record(evs...)
+	return r.record(ctx, evs...)
 }
 
 // drainedSoon is how long an end waits for the log's, to share one write.

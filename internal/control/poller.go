@@ -73,7 +73,7 @@ func (e *Engine) poller(back Backend) *poller {
 	return p
 }
 
-func (p *poller) track(attempt sdk.ID, h sdk.JobHandle) *tracked {
+func (p *poller) track(ctx context.Context, attempt sdk.ID, h sdk.JobHandle) *tracked {
 	t := &tracked{p: p, attempt: attempt, handle: h, updates: make(chan statusUpdate, 1), next: p.e.clock.Now(), every: firstPoll, index: -1}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,8 +81,9 @@ func (p *poller) track(attempt sdk.ID, h sdk.JobHandle) *tracked {
 	heap.Push(&p.due, t)
 	if !p.running {
 		p.running = true
-		p.e.wg.Add(1)
-		go p.loop()
+		p.e.mu.Lock()
+		p.e.background(ctx, p.loop)
+		p.e.mu.Unlock()
 	}
 	p.wakeLocked()
 	return t
@@ -128,9 +129,8 @@ func (p *poller) wakeLocked() {
 	}
 }
 
-func (p *poller) loop() {
-	defer p.e.wg.Done()
-	ctx, cancel := context.WithCancel(p.e.life)
+func (p *poller) loop(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()

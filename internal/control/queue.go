@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -73,24 +74,24 @@ func (q *queue) first(r *runner) bool {
 
 // admitted writes the first send of an attempt once there is a place for it.
 // false without an error means that the run's row has news to look at.
-func (r *runner) admitted(first ledger.NewEvent) (bool, error) {
+func (r *runner) admitted(ctx context.Context, first ledger.NewEvent) (bool, error) {
 	q := r.e.queue(r.back)
 	most := r.back.maxInFlight()
 	if most <= 0 {
-		if err := r.submitTurn(q); err != nil {
+		if err := r.submitTurn(ctx, q); err != nil {
 			return false, err
 		}
-		return true, r.record(first)
+		return true, r.record(ctx, first)
 	}
 	q.enter(r)
 	defer q.leave(r)
 	for {
 		if q.first(r) {
-			if err := r.submitTurn(q); err != nil {
+			if err := r.submitTurn(ctx, q); err != nil {
 				return false, err
 			}
 			first.Change.SentAt = r.e.clock.Now().UTC()
-			err := r.write(&ledger.Admission{Provider: r.back.Name, Max: most}, first)
+			err := r.write(ctx, &ledger.Admission{Provider: r.back.Name, Max: most}, first)
 			if err == nil {
 				return true, nil
 			}
@@ -102,15 +103,15 @@ func (r *runner) admitted(first ledger.NewEvent) (bool, error) {
 		if r.run.Reason != sdk.ReasonQueued || r.run.Message == "" {
 			ev := r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(sdk.ReasonQueued),
 				Message: text("waits for one of the provider's places")})
-			if err := r.record(ev); err != nil {
+			if err := r.record(ctx, ev); err != nil {
 				return false, err
 			}
 		}
 		// A place may be taken by a run whose holder died.
-		if _, err := r.e.Recover(r.ctx, r.back.Name); err != nil && r.ctx.Err() == nil {
+		if _, err := r.e.Recover(ctx, r.back.Name); err != nil && ctx.Err() == nil {
 			r.e.log.Warn("recovery failed", "err", err)
 		}
-		if err := r.waitChange(time.Second); err != nil {
+		if err := r.waitChange(ctx, time.Second); err != nil {
 			return false, err
 		}
 		if !r.run.CancelAt.IsZero() {
@@ -120,26 +121,26 @@ func (r *runner) admitted(first ledger.NewEvent) (bool, error) {
 }
 
 // submitTurn waits for the provider's submit rate.
-func (r *runner) submitTurn(q *queue) error {
+func (r *runner) submitTurn(ctx context.Context, q *queue) error {
 	if q.limit.Limit() == rate.Inf {
 		return nil
 	}
-	if q.limit.Wait(r.ctx) != nil {
+	if q.limit.Wait(ctx) != nil {
 		return errStopped
 	}
 	return nil
 }
 
 // waitChange waits for any change of the ledger, at most d.
-func (r *runner) waitChange(d time.Duration) error {
-	timer, free := r.e.after(r.ctx, d)
+func (r *runner) waitChange(ctx context.Context, d time.Duration) error {
+	timer, free := r.e.after(ctx, d)
 	defer free()
 	select {
 	case <-r.e.o.Store.Changed():
 	case <-timer:
 	case <-r.wake:
-		return r.reload()
-	case <-r.ctx.Done():
+		return r.reload(ctx)
+	case <-ctx.Done():
 		return errStopped
 	}
 	return nil

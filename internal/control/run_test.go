@@ -31,8 +31,8 @@ func TestRunToTheEnd(t *testing.T) {
 	w.sound(id)
 }
 
-func TestRowBeforeCall(t *testing.T) {
-	// F75, F89: the row, with actor and launch, is durable before the launch.
+func TestF75RowBeforeCall(t *testing.T) {
+	// F89 too: the row, with actor and launch, is durable before the launch.
 	w := newWorld(t)
 	e := w.engine()
 	entered, release := w.cloud.Block(fake.OpRunJob)

@@ -28,8 +28,7 @@ type runner struct {
 	spec  sdk.JobSpec
 	set   settings
 
-	// ctx ends when the run is handed over or taken.
-	ctx    context.Context
+	// cancel ends the context that the run is driven under.
 	cancel context.CancelFunc
 	gone   chan struct{}
 	wake   chan struct{}
@@ -75,8 +74,7 @@ type ending struct {
 }
 
 func (e *Engine) newRunner(run ledger.Run, attempts []ledger.Attempt, back Backend, spec sdk.JobSpec, set settings) *runner {
-	ctx, cancel := context.WithCancel(e.life)
-	return &runner{e: e, id: run.ID, fence: run.Fence, back: back, spec: spec, set: set, ctx: ctx, cancel: cancel, gone: make(chan struct{}),
+	return &runner{e: e, id: run.ID, fence: run.Fence, back: back, spec: spec, set: set, gone: make(chan struct{}),
 		wake: make(chan struct{}, 1), run: run, attempts: attempts, marks: make(chan struct{}), lastAnswer: e.clock.Now()}
 }
 
@@ -106,22 +104,22 @@ func (r *runner) attempt() *ledger.Attempt {
 }
 
 // drive takes the run from where it stands to its end.
-func (r *runner) drive() {
+func (r *runner) drive(ctx context.Context) {
 	defer r.cancel()
-	err := r.steps()
+	err := r.steps(ctx)
 	if r.capture != nil {
 		r.capture.stop()
 	}
-	if err != nil && !errors.Is(err, errStopped) && r.ctx.Err() == nil {
+	if err != nil && !errors.Is(err, errStopped) && ctx.Err() == nil {
 		r.e.warn(r.id, "run %s is left for another holder: %v", r.id.Short(), err)
 	}
 	if r.run.Open() && !r.crashed.Load() {
-		r.release()
+		r.release(ctx)
 	}
 }
 
-func (r *runner) release() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), cancelCall)
+func (r *runner) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelCall)
 	defer cancel()
 	err := r.e.o.Store.Release(ctx, r.id, r.e.self.ID, r.fence)
 	if err != nil && !errors.Is(err, sdk.Aborted) {
@@ -129,36 +127,36 @@ func (r *runner) release() {
 	}
 }
 
-func (r *runner) steps() error {
+func (r *runner) steps(ctx context.Context) error {
 	for r.run.Open() {
-		if err := r.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return errStopped
 		}
-		if err := r.step(); err != nil {
+		if err := r.step(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *runner) step() error {
+func (r *runner) step(ctx context.Context) error {
 	switch phase := r.phase(); phase {
 	case ledger.PhaseIntent:
-		return r.launchAttempt()
+		return r.launchAttempt(ctx)
 	case ledger.PhaseSubmitting:
 		if r.fresh {
 			r.fresh = false
-			return r.send()
+			return r.send(ctx)
 		}
-		return r.settle()
+		return r.settle(ctx)
 	case ledger.PhaseSubmitted, ledger.PhaseRunning:
-		return r.observe()
+		return r.observe(ctx)
 	case ledger.PhaseEnded:
-		return r.drain()
+		return r.drain(ctx)
 	case ledger.PhaseDrained:
-		return r.clean()
+		return r.clean(ctx)
 	case ledger.PhaseCleaned, ledger.PhaseKept:
-		return r.next()
+		return r.next(ctx)
 	default:
 		return sdk.Errorf(sdk.Internal, "drive run", "phase %q is not known", phase)
 	}
@@ -169,11 +167,11 @@ func (r *runner) phase() ledger.Phase { return r.attempt().Phase }
 // record writes events of the run, and keeps at it while the ledger can't take
 // them: what runs must be ended on record. It returns errStopped once another
 // holder has the run.
-func (r *runner) record(events ...ledger.NewEvent) error {
-	return r.write(nil, events...)
+func (r *runner) record(ctx context.Context, events ...ledger.NewEvent) error {
+	return r.write(ctx, nil, events...)
 }
 
-func (r *runner) write(admit *ledger.Admission, events ...ledger.NewEvent) error {
+func (r *runner) write(ctx context.Context, admit *ledger.Admission, events ...ledger.NewEvent) error {
 	if err := checkSteps(r.phase(), events); err != nil {
 		return err
 	}
@@ -188,7 +186,7 @@ func (r *runner) write(admit *ledger.Admission, events ...ledger.NewEvent) error
 	wait := 100 * time.Millisecond
 	for {
 		hits("before", events)
-		err := r.e.o.Store.Write(r.ctx, w)
+		err := r.e.o.Store.Write(ctx, w)
 		if err == nil {
 			hits("after", events)
 			return r.applied(events)
@@ -203,13 +201,13 @@ func (r *runner) write(admit *ledger.Admission, events ...ledger.NewEvent) error
 				return err
 			}
 		}
-		if r.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return errStopped
 		}
 		if wait == 100*time.Millisecond {
 			r.e.warn(r.id, "the ledger can't be written, trying again: %v", err)
 		}
-		if r.e.clock.Sleep(r.ctx, wait) != nil {
+		if r.e.clock.Sleep(ctx, wait) != nil {
 			return errStopped
 		}
 		wait = min(wait*2, 5*time.Second)
@@ -242,10 +240,10 @@ func (r *runner) applied(events []ledger.NewEvent) error {
 }
 
 // reload reads the row again, for requests that others have written.
-func (r *runner) reload() error {
-	run, err := r.e.o.Store.Run(r.ctx, r.id)
+func (r *runner) reload(ctx context.Context) error {
+	run, err := r.e.o.Store.Run(ctx, r.id)
 	if err != nil {
-		if r.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return errStopped
 		}
 		return err
@@ -258,7 +256,7 @@ func (r *runner) reload() error {
 	r.run = run
 	if run.Attempt > 0 && run.Phase == ledger.PhaseEnded && r.attempts[len(r.attempts)-1].Phase != ledger.PhaseEnded {
 		// Somebody else abandoned the run.
-		attempts, err := r.e.o.Store.Attempts(r.ctx, run.ID)
+		attempts, err := r.e.o.Store.Attempts(ctx, run.ID)
 		if err != nil {
 			return err
 		}
@@ -309,14 +307,14 @@ func text(s string) *string { return &s }
 
 // sleep waits for d, or until the runner is poked; it returns errStopped when
 // the run is no longer ours.
-func (r *runner) sleep(d time.Duration) error {
-	done, free := r.e.after(r.ctx, d)
+func (r *runner) sleep(ctx context.Context, d time.Duration) error {
+	done, free := r.e.after(ctx, d)
 	defer free()
 	select {
 	case <-done:
 	case <-r.wake:
-		return r.reload()
-	case <-r.ctx.Done():
+		return r.reload(ctx)
+	case <-ctx.Done():
 		return errStopped
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -31,11 +32,11 @@ func (e *Engine) spoolInputs(run sdk.ID, req SubmitRequest, set *settings) error
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("spool inputs: %w", err)
+		return spoolError(err)
 	}
 	// Tells a sweeper that somebody is at work here before there is a row.
 	if err := os.WriteFile(filepath.Join(dir, spoolHolder), []byte(e.self.LockFile), 0o600); err != nil {
-		return fmt.Errorf("spool inputs: %w", err)
+		return spoolError(err)
 	}
 	if req.Ambient != nil {
 		b, err := json.Marshal(req.Ambient)
@@ -64,13 +65,22 @@ func (e *Engine) spoolInputs(run sdk.ID, req SubmitRequest, set *settings) error
 	return nil
 }
 
+// spoolError says what to do about a full disk.
+func spoolError(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return &sdk.Error{Code: sdk.ResourceExhausted, Op: "spool inputs", ID: "ledger.full", Remedy: "free space in the state folder, or set WINDLASS_STATE",
+			Err: fmt.Errorf("the disk is full: %w", err)}
+	}
+	return fmt.Errorf("spool inputs: %w", err)
+}
+
 func writeSynced(path string, fill func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("spool inputs: %w", err)
+		return spoolError(err)
 	}
 	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("spool inputs: %s: %w", path, err)
+		return spoolError(err)
 	}
 	return nil
 }

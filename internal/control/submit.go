@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -103,7 +104,8 @@ func (e *Engine) checkGuarantees(back Backend, spec sdk.JobSpec) []sdk.Problem {
 }
 
 func named(err error, provider string) error {
-	if e, ok := err.(*sdk.Error); ok && e.Provider == "" {
+	var e *sdk.Error
+	if errors.As(err, &e) && e.Provider == "" {
 		c := *e
 		c.Provider = provider
 		return &c
