@@ -230,12 +230,25 @@ func (c *command) Backend(ctx context.Context, name string) (control.Backend, er
 		return control.Backend{}, err
 	}
 	cred := cmp.Or(c.env.Get("CRED"), "usual")
-	if p, err = guard(p, func() error { return c.b.refused(cred) }); err != nil {
+	if p, err = guard(p, func() error { return c.b.refused(cred) }, c.leak); err != nil {
 		return control.Backend{}, err
 	}
 	b := control.Backend{Provider: p, Name: name, Driver: &d, PollInterval: 20 * time.Millisecond, CallTimeout: 2 * time.Second}
 	c.providers[name] = b
 	return b, nil
+}
+
+// leak fails a launch with an error that holds a secret's value, for commands
+// that have such a driver.
+func (c *command) leak(ctx context.Context) error {
+	if c.env.Get("FAULT") != "leak" {
+		return nil
+	}
+	v, err := secret.NewResolver(secret.Elsewhere(), c.b.red).ResolveSecret(ctx, "secret://env/TOKEN")
+	if err != nil {
+		return err
+	}
+	return sdk.Errorf(sdk.InvalidArgument, "run job", "bad header %s, %q, %s", v.Reveal(), v.Reveal(), base64.StdEncoding.EncodeToString(v.Reveal()))
 }
 
 func (c *command) Find(ctx context.Context, name string, id sdk.Identity) (control.Backend, error) {
@@ -265,8 +278,8 @@ func (c *command) Close() error {
 }
 
 // guard refuses every call of a provider for as long as check says so.
-func guard(p sdk.Provider, check func() error) (sdk.Provider, error) {
-	g := &guarded{check: check}
+func guard(p sdk.Provider, check func() error, leak func(context.Context) error) (sdk.Provider, error) {
+	g := &guarded{check: check, leak: leak}
 	g.runner, _ = sdk.Of(p, sdk.Runner())
 	g.batcher, _ = sdk.Of(p, sdk.Batcher())
 	g.logger, _ = sdk.Of(p, sdk.Logger())
@@ -276,6 +289,7 @@ func guard(p sdk.Provider, check func() error) (sdk.Provider, error) {
 
 type guarded struct {
 	check   func() error
+	leak    func(context.Context) error
 	runner  sdk.JobRunner
 	batcher sdk.JobBatcher
 	logger  sdk.JobLogger
@@ -288,6 +302,9 @@ func (g *guarded) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk.
 
 func (g *guarded) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobResult, error) {
 	if err := g.check(); err != nil {
+		return sdk.RunJobResult{}, err
+	}
+	if err := g.leak(ctx); err != nil {
 		return sdk.RunJobResult{}, err
 	}
 	return g.runner.RunJob(ctx, r)

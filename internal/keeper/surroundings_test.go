@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/internal/testwait"
@@ -416,6 +415,30 @@ func TestSurroundingsStayInMemory(t *testing.T) {
 	}
 }
 
+// TestF84LeakyDriver: an error that holds a secret's value is recorded, logged
+// and answered without it.
+func TestF84LeakyDriver(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	const canary = "canary-leak-91c7d05e2f"
+	vars := []string{"TOKEN=" + canary}
+	e := w.engine(vars...)
+	s := tokenSpec(1, "sleep", "500ms", ";", "exit", "1")
+	id := w.submit(e, s)
+	w.handOver(e, w.client(append(vars, "FAULT=leak")...), id)
+	r := w.finished(id)
+	w.expect(r, sdk.StateFailed, sdk.ReasonInvalidSpec)
+	if !strings.Contains(r.Message, "bad header "+sdk.Redacted) || strings.Contains(r.Message, "canary") {
+		t.Errorf("message %q", r.Message)
+	}
+	w.noCanary(canary)
+	for _, f := range forms(canary) {
+		if strings.Contains(w.lines.String(), f) {
+			t.Errorf("the log holds it as %q:\n%s", f, w.lines)
+		}
+	}
+}
+
 // noCanary looks through every file of the state folder, and its name.
 func (w *world) noCanary(canaries ...string) {
 	w.t.Helper()
@@ -442,5 +465,3 @@ func (w *world) noCanary(canaries ...string) {
 		w.t.Error(err)
 	}
 }
-
-var _ control.Providers = (*pool)(nil)
