@@ -23,7 +23,6 @@ type rig struct {
 	store *sqlite.Store
 	logs  *joblog.Store
 	back  control.Backend
-	close []func()
 }
 
 func newRig(tb testing.TB) *rig {

@@ -50,7 +50,7 @@ func stamp(files []string) string {
 	h := sha256.New()
 	for _, name := range files {
 		b, err := os.ReadFile(name)
-		fmt.Fprintf(h, "%q %d %v\n", name, len(b), err)
+		_, _ = fmt.Fprintf(h, "%q %d %v\n", name, len(b), err)
 		_, _ = h.Write(b)
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -73,8 +73,8 @@ func TestRefusalsLeaveNoRow(t *testing.T) {
 	if !errors.As(err, &ps) || len(ps.Problems) != 3 || !errors.Is(err, sdk.InvalidArgument) {
 		t.Fatalf("got %v, want three problems", err)
 	}
-	for r := range w.store.Runs(w.ctx(), ledger.RunFilter{}) {
-		t.Fatalf("a row was left: %+v", r)
+	for r, err := range w.store.Runs(w.ctx(), ledger.RunFilter{}) {
+		t.Fatalf("a row was left: %+v, %v", r, err)
 	}
 }
 

@@ -106,7 +106,6 @@ type builder struct {
 	ignore  bool
 	handler *Step
 	done    bool
-	oomSeen bool
 }
 
 // reach moves time to next, unless the job dies before. It reports whether
