@@ -38,6 +38,7 @@ func (s *Store) Writer(k Key, epoch uint64) (*Writer, error) {
 		w.unregister()
 		if w.mark != nil {
 			_ = w.mark.Close()
+			_ = s.fs.Remove(filepath.Join(w.dir, w.term.name())) // it says nothing yet
 		}
 		return nil, err
 	}
@@ -81,18 +82,26 @@ func (w *Writer) open(op string) error {
 	if err := s.fs.MkdirAll(w.dir, 0o700); err != nil {
 		return diskError(op, err)
 	}
-	d, err := s.look(w.dir, headers{})
-	if err != nil {
-		return diskError(op, err)
-	}
-	base, err := s.newest(w.dir, d.claims)
+	known := headers{}
+	d, err := s.look(w.dir, known)
 	if err != nil {
 		return diskError(op, err)
 	}
 	if err := w.claim(op, d); err != nil {
 		return err
 	}
-	w.second = slices.ContainsFunc(d.claims, func(t term) bool { return t.Epoch == w.term.Epoch })
+	// Only now, for until it sees the claim the last holder goes on.
+	if d, err = s.look(w.dir, known); err != nil {
+		return diskError(op, err)
+	}
+	if d.top.compare(w.term) > 0 {
+		return w.fencedBy(d.top.Epoch)
+	}
+	base, err := s.newest(w.dir, d.claims)
+	if err != nil {
+		return diskError(op, err)
+	}
+	w.second = slices.ContainsFunc(d.claims, func(t term) bool { return t.Epoch == w.term.Epoch && t != w.term })
 	if base == nil {
 		base = &checkpoint{At: newState()}
 	}
@@ -116,6 +125,12 @@ func (w *Writer) open(op string) error {
 		return nil
 	}
 	t, err := s.survey(w.dir, d, &w.at)
+	for tries := 0; isMissing(err) && tries < 5; tries++ {
+		// The last holder, not aware of us yet, dropped a segment.
+		if d, err = s.look(w.dir, known); err == nil {
+			t, err = s.survey(w.dir, d, &w.at)
+		}
+	}
 	if err != nil {
 		return diskError(op, err)
 	}
@@ -144,18 +159,8 @@ func (w *Writer) claim(op string, d folder) error {
 			return diskError(op, err)
 		}
 		w.mark = f
-		break
+		return nil
 	}
-	entries, err := w.s.fs.ReadDir(w.dir)
-	if err != nil {
-		return diskError(op, err)
-	}
-	for _, e := range entries {
-		if t, ok := parseClaim(e.Name()); ok && t.compare(w.term) > 0 {
-			return w.fencedBy(t.Epoch)
-		}
-	}
-	return nil
 }
 
 // writeMark writes a checkpoint into the next slot. After a failure the same

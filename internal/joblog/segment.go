@@ -221,10 +221,8 @@ func (s *Store) look(dir string, known headers) (folder, error) {
 	for _, e := range entries {
 		if id, ok := parseSegName(e.Name()); ok {
 			ids = append(ids, id)
-		} else if base, ok := strings.CutSuffix(e.Name(), claimSuffix); ok {
-			if t, ok := parseTerm(base); ok {
-				d.claims = append(d.claims, t)
-			}
+		} else if t, ok := parseClaim(e.Name()); ok {
+			d.claims = append(d.claims, t)
 		}
 	}
 	slices.SortFunc(d.claims, term.compare)

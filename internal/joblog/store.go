@@ -303,14 +303,21 @@ func (s *Store) Verdict(k Key) (sdk.Verdict, bool, error) {
 		return "", false, err
 	}
 	dir := s.attemptDir(k)
-	d, err := s.look(dir, headers{})
+	entries, err := s.fs.ReadDir(dir)
 	if isMissing(err) {
 		return "", false, s.expired(op, k.Run)
 	}
 	if err != nil {
 		return "", false, diskError(op, err)
 	}
-	c, err := s.newest(dir, d.claims)
+	var claims []term
+	for _, e := range entries {
+		if t, ok := parseClaim(e.Name()); ok {
+			claims = append(claims, t)
+		}
+	}
+	slices.SortFunc(claims, term.compare)
+	c, err := s.newest(dir, claims)
 	if err != nil {
 		return "", false, diskError(op, err)
 	}
