@@ -20,6 +20,7 @@ import (
 // finds that out when it goes on, and leaves.
 type place struct {
 	dir   string
+	home  fs.FileInfo // the folder itself
 	path  string
 	lock  *flock.Flock
 	clock sdk.Clock
@@ -33,6 +34,10 @@ var (
 // elect tries to become the keeper of a state directory; nil when another is.
 func elect(ctx context.Context, stateDir string, clock sdk.Clock) (*place, error) {
 	p := &place{dir: stateDir, path: lockPath(stateDir), clock: clock}
+	var err error
+	if p.home, err = os.Stat(stateDir); err != nil {
+		return nil, fmt.Errorf("elect keeper: %w", err)
+	}
 	// Each round is lost to another that took the file away meanwhile.
 	for range 5 {
 		if ctx.Err() != nil {
@@ -96,11 +101,12 @@ func (p *place) ours() bool {
 
 // check returns why this keeper must leave, or nil.
 func (p *place) check() error {
-	if p.ours() {
-		return nil
-	}
-	if _, err := os.Stat(p.dir); errors.Is(err, fs.ErrNotExist) {
+	fi, err := os.Stat(p.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(fi, p.home):
 		return errNoDir
+	case p.ours():
+		return nil
 	}
 	return errDeposed
 }

@@ -406,19 +406,24 @@ func newWorldAt(t *testing.T, dir string) *world {
 	return w
 }
 
-// endProcesses ends the keepers that this test has started as processes.
+// endProcesses ends the keepers that this test has started as processes: those
+// whose folder is the test's own.
 func (w *world) endProcesses() {
-	b, err := os.ReadFile(logPath(w.dir))
-	if err != nil {
-		return
-	}
-	for _, f := range strings.Fields(string(b)) {
-		pid, err := strconv.Atoi(strings.TrimPrefix(f, "pid="))
-		if !strings.HasPrefix(f, "pid=") || err != nil || pid == os.Getpid() {
-			continue
+	for {
+		left := 0
+		links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+		for _, link := range links {
+			dir, err := os.Readlink(link)
+			if err != nil || dir != w.dir && !strings.HasPrefix(dir, w.dir+"/") {
+				continue
+			}
+			if pid, err := strconv.Atoi(strings.Split(link, "/")[2]); err == nil && pid != os.Getpid() {
+				left++
+				w.kill(pid)
+			}
 		}
-		if cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err == nil && cwd == w.dir {
-			w.kill(pid)
+		if left == 0 {
+			return
 		}
 	}
 }

@@ -65,7 +65,9 @@ func TestElectionOfProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.kill(st.PID)
+	if st.PID == os.Getpid() {
+		t.Error("it is this process")
+	}
 	b, err := os.ReadFile(logPath(w.dir))
 	if n := strings.Count(string(b), "keeper started"); n != 1 || err != nil {
 		t.Errorf("%d keepers served, %v:\n%s", n, err, b)
@@ -81,28 +83,16 @@ func TestSocketIsPrivate(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, fi.Mode(), err)
 		}
 	}
-	w.kill(w.processAt(t.TempDir(), func(dir string) {
-		fi, err := os.Stat(logPath(dir))
-		if err != nil || fi.Mode().Perm() != 0o600 {
-			t.Errorf("log: %v, %v", fi, err)
-		}
-	}))
-}
-
-// processAt starts a keeper's process in another folder.
-func (w *world) processAt(dir string, look func(string)) int {
-	w.t.Helper()
 	c := w.client()
-	c.StateDir = dir
-	if err := c.Offer(w.ctx()); err != nil {
-		w.t.Fatal(err)
+	c.StateDir = filepath.Join(w.dir, "other")
+	if err := os.Mkdir(c.StateDir, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	look(dir)
-	st, err := c.Status(w.ctx())
-	if err != nil {
-		w.t.Fatal(err)
+	w.spawned(c)
+	fi, err := os.Stat(logPath(c.StateDir))
+	if err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("log: %v, %v", fi, err)
 	}
-	return st.PID
 }
 
 // TestLongStateDir: a socket's address holds about a hundred bytes, a path
@@ -126,14 +116,7 @@ func TestLongStateDir(t *testing.T) {
 	c := w.client()
 	c.StateDir = other
 	c.Env = append(c.Env, "TMPDIR="+t.TempDir())
-	if err := c.Offer(w.ctx()); err != nil {
-		t.Fatal(err)
-	}
-	st, err := c.Status(w.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.kill(st.PID)
+	w.spawned(c)
 }
 
 // TestStaleSocket: a keeper that was killed leaves its socket's file, to which
