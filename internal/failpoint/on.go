@@ -61,13 +61,17 @@ func parse(self, s string) map[string]*point {
 }
 
 // Hit marks a boundary: an armed one leaves a line in the file that
-// WINDLASS_FAILPOINT_LOG names and then ends, or stops, this process.
+// WINDLASS_FAILPOINT_LOG names and then ends, or stops, this process. It acts
+// once for a file, so that a process that is started again gets past it.
 func Hit(name string) {
 	p := armed[name]
 	if p == nil || p.hits.Add(1) != p.after {
 		return
 	}
 	if path := os.Getenv("WINDLASS_FAILPOINT_LOG"); path != "" {
+		if seen, err := os.ReadFile(path); err == nil && strings.Contains("\n"+string(seen), "\n"+name+" ") {
+			return
+		}
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err == nil {
 			_, _ = fmt.Fprintf(f, "%s %d\n", name, os.Getpid())

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/driver/local"
 	"github.com/windlass-run/windlass/internal/ledger"
 )
 
@@ -213,4 +214,57 @@ func (h *host) handedOver(arm string, args ...string) {
 	}
 	h.release()
 	h.awaitHit(arm)
+}
+
+// TestEverySupervisorBoundary kills the supervisor of a local job. What its end
+// record doesn't prove is lost, never guessed; and the job ran once at most.
+func TestEverySupervisorBoundary(t *testing.T) {
+	submitter, held := local.Failpoints()
+	for victim, points := range map[string][]string{"command": submitter, "supervisor": held} {
+		for _, point := range points {
+			t.Run(victim+"/"+point, func(t *testing.T) {
+				t.Parallel()
+				for i := range rounds(t) {
+					supervisorOnce(t, victim, point)
+					if t.Failed() {
+						t.Fatalf("in round %d", i+1)
+					}
+				}
+			})
+		}
+	}
+}
+
+func supervisorOnce(t *testing.T, victim, point string) {
+	t.Helper()
+	h := newHost(t, "local")
+	h.alone(victim+"/"+point+"=kill", h.job()...)
+	if h.hits(point) == 0 {
+		t.Errorf("the boundary was never reached")
+		return
+	}
+	rows := h.rows()
+	if len(rows) != 1 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	id := rows[0].ID
+	w := h.run("", "wait", id)
+	h.finished(id)
+	got, n := h.rows()[0], h.effects()
+	switch {
+	case got.State == "failed" && got.Reason == "nonzero_exit":
+		if n != 1 || w.code != 7 {
+			t.Errorf("%d effects, exit code %d, of %+v", n, w.code, got)
+		}
+		h.wholeOutput(id)
+	case got.State == "lost" && got.Reason == "supervisor_lost" && victim == "supervisor":
+		if n > 1 || w.code != 125 || got.ExitCode != nil {
+			t.Errorf("%d effects, exit code %d, of %+v", n, w.code, got)
+		}
+	default:
+		t.Errorf("%d effects, exit code %d, of %+v", n, w.code, got)
+	}
+	h.nothingLeft()
+	h.ledgerSound()
+	h.stopKeeper()
 }
