@@ -1,6 +1,8 @@
 package control_test
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,6 +94,48 @@ func TestCancelInDoubtFindsTheJob(t *testing.T) {
 	w.cloud.Inject(fake.Fault{Op: fake.OpFindJobs, Kind: fake.FaultError, Status: 503, Times: 1})
 	id := w.submit(e, request(spec("hang")))
 	w.cancel(e, id)
+	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateCancelled, sdk.ReasonCancelled)
+	if len(w.cloud.Jobs()) != 0 {
+		t.Fatalf("left behind %v", w.cloud.Jobs())
+	}
+	w.sound(id)
+}
+
+// halfMade is a backend on which an interrupted launch leaves an object that is
+// no job yet.
+type halfMade struct {
+	sdk.JobFinder
+	mu     sync.Mutex
+	hidden int
+}
+
+func (f *halfMade) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.FindJobsResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Launch != nil && f.hidden > 0 {
+		f.hidden--
+		return sdk.FindJobsResult{Outcome: sdk.FindAbsent}, nil
+	}
+	return f.JobFinder.FindJobs(ctx, r)
+}
+
+func TestCancelOfAHalfMadeLaunchLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.wrap = func(p sdk.Provider) sdk.Provider {
+		inner, _ := sdk.Of(p, sdk.Finder())
+		d, err := sdk.Decorate(p, map[string]any{sdk.Finder().String(): &halfMade{JobFinder: inner, hidden: 1000}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	e := w.engine()
+	w.cloud.Inject(fake.Fault{Op: fake.OpRunJob, Kind: fake.FaultLostReply, Times: 1})
+	entered, release := w.cloud.Block(fake.OpFindJobs)
+	_ = entered
+	id := w.submit(e, request(spec("hang")))
+	w.cancel(e, id)
+	release()
 	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateCancelled, sdk.ReasonCancelled)
 	if len(w.cloud.Jobs()) != 0 {
 		t.Fatalf("left behind %v", w.cloud.Jobs())

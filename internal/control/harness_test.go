@@ -35,6 +35,8 @@ type world struct {
 	logs  *joblog.Store
 	clock *stepClock
 	back  control.Backend
+	// wrap, when not nil, decorates each provider.
+	wrap func(sdk.Provider) sdk.Provider
 
 	mu       sync.Mutex
 	warnings []string
@@ -121,6 +123,9 @@ func (w *world) engine() *control.Engine {
 	}
 	b := w.back
 	b.Provider, b.Driver = p, &d
+	if w.wrap != nil {
+		b.Provider = w.wrap(p)
+	}
 	e, err := control.New(w.t.Context(), control.Options{Store: w.store, Logs: w.logs, Providers: providers{b}, StateDir: w.dir,
 		Actor: "engine@test", Clock: w.clock, Warn: func(_ sdk.ID, m string) {
 			w.mu.Lock()

@@ -271,6 +271,12 @@ func (r *runner) settle(ctx context.Context) error {
 			// plain whether there is one.
 			wait = max(wait, time.Second)
 		case decision == lookResend:
+			if r.absent && (!r.run.CancelAt.IsZero() || r.startIsOver()) {
+				half, err := r.adoptHalfMade(ctx)
+				if err != nil || half {
+					return err
+				}
+			}
 			if r.absent && !r.run.CancelAt.IsZero() {
 				return r.endUnsent(ctx, sdk.StateCancelled, sdk.ReasonCancelled, "cancelled; it is proven that nothing was made")
 			}
@@ -347,6 +353,32 @@ func (r *runner) lookUp(ctx context.Context) (lookDecision, time.Duration, error
 		return lookUnconfirmed, 0, nil
 	}
 	return lookAgain, 0, sdk.Errorf(sdk.Internal, "find jobs", "provider %s gave the outcome %q", r.back.Name, res.Outcome)
+}
+
+// adoptHalfMade looks by labels for what an interrupted launch left: an object
+// that never started is absent as a job, and the same launch sent again would
+// start it. Where the attempt is to end instead, it is adopted, so that it is
+// ended and cleaned up like any other.
+func (r *runner) adoptHalfMade(ctx context.Context) (bool, error) {
+	finder, ok := sdk.Of(r.back.Provider, sdk.Finder())
+	if !ok {
+		return false, nil
+	}
+	req := sdk.FindJobsRequest{SentAt: r.attempt().SentAt, RunID: r.id, Owner: r.launch.Owner}
+	res, err := call(ctx, r.back.callTimeout(), "find", func(ctx context.Context) (sdk.FindJobsResult, error) { return finder.FindJobs(ctx, req) })
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, errStopped
+		}
+		// settle comes back here.
+		return true, errors.Join(r.silent(ctx, err), r.sleep(ctx, max(time.Second, sdk.RetryAfter(err))))
+	}
+	for _, j := range res.Jobs {
+		if res.Outcome == sdk.FindFound && j.AttemptID == r.launch.AttemptID {
+			return true, r.accepted(ctx, ledger.KindAdopted, j.Handle, true)
+		}
+	}
+	return false, nil
 }
 
 func (r *runner) showUnconfirmed(ctx context.Context) error {
