@@ -257,6 +257,16 @@ func TestClockStepDoesNotEndARun(t *testing.T) {
 	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateSucceeded, sdk.ReasonCompleted)
 }
 
+func TestClockSetBackKeepsPolling(t *testing.T) {
+	// Without a watcher, only polls can tell of the end.
+	w := newWorld(t, withSettings(fake.Settings{Capabilities: []string{"JobRunner", "JobFinder", "JobCanceler", "JobCleaner", "JobLogger", "JobBatcher"}}))
+	e := w.engine()
+	id := w.submit(e, request(spec("sleep", "500ms")))
+	w.running(id)
+	w.clock.step(-3 * time.Hour)
+	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateSucceeded, sdk.ReasonCompleted)
+}
+
 func TestStartTimeout(t *testing.T) {
 	w := newWorld(t)
 	e := w.engine()

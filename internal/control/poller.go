@@ -24,6 +24,8 @@ type poller struct {
 	due     dueHeap
 	kick    chan struct{}
 	running bool
+	// looked is the last reading of the clock, which may step back.
+	looked time.Time
 }
 
 // tracked is one job that is being asked for.
@@ -34,6 +36,8 @@ type tracked struct {
 	// updates has the latest answer only: a slow reader misses none that counts.
 	updates chan statusUpdate
 	next    time.Time
+	// planned is the wait until next, as it was worked out.
+	planned time.Duration
 	every   time.Duration
 	fails   int
 	index   int // in the heap, -1 while being asked for
@@ -189,7 +193,13 @@ func (p *poller) take() (batch []*tracked, wait time.Duration, more bool) {
 		p.running = false
 		return nil, 0, false
 	}
-	for len(p.due) > 0 && len(batch) < size && !p.due[0].next.After(now) {
+	p.followClock(now)
+	for len(p.due) > 0 && len(batch) < size {
+		if t := p.due[0]; t.next.Sub(now) > t.planned {
+			t.next = now // the clock was set back
+		} else if t.next.After(now) {
+			break
+		}
 		t := heap.Pop(&p.due).(*tracked)
 		batch = append(batch, t)
 	}
@@ -200,6 +210,17 @@ func (p *poller) take() (batch []*tracked, wait time.Duration, more bool) {
 		}
 	}
 	return batch, wait, true
+}
+
+// followClock moves what is planned when the clock was set back, so that nothing
+// waits until the old time comes again. p.mu is held.
+func (p *poller) followClock(now time.Time) {
+	if back := p.looked.Sub(now); back > 0 {
+		for _, t := range p.due {
+			t.next = t.next.Add(-back)
+		}
+	}
+	p.looked = now
 }
 
 func (p *poller) waitFor(ctx context.Context, d time.Duration) {
@@ -277,10 +298,11 @@ func (p *poller) answer(t *tracked, up statusUpdate) {
 	if t.again {
 		t.again, wait = false, 0
 	}
-	t.next = p.e.clock.Now().Add(wait)
+	t.planned, t.next = wait, p.e.clock.Now().Add(wait)
 	if wait >= interval {
-		// Looks fall on common moments, so that batches are full.
-		t.next = t.next.Truncate(interval / 8)
+		// Looks fall on common moments, so that batches are full. Not by
+		// Truncate alone, which loses the reading that no step moves.
+		t.next = t.next.Add(t.next.Truncate(interval / 8).Sub(t.next))
 	}
 	heap.Push(&p.due, t)
 	p.wakeLocked()
