@@ -24,8 +24,6 @@ type poller struct {
 	due     dueHeap
 	kick    chan struct{}
 	running bool
-	// looked is the last reading of the clock, which may step back.
-	looked time.Time
 }
 
 // tracked is one job that is being asked for.
@@ -193,7 +191,6 @@ func (p *poller) take() (batch []*tracked, wait time.Duration, more bool) {
 		p.running = false
 		return nil, 0, false
 	}
-	p.followClock(now)
 	for len(p.due) > 0 && len(batch) < size {
 		if t := p.due[0]; t.next.Sub(now) > t.planned {
 			t.next = now // the clock was set back
@@ -210,17 +207,6 @@ func (p *poller) take() (batch []*tracked, wait time.Duration, more bool) {
 		}
 	}
 	return batch, wait, true
-}
-
-// followClock moves what is planned when the clock was set back, so that nothing
-// waits until the old time comes again. p.mu is held.
-func (p *poller) followClock(now time.Time) {
-	if back := p.looked.Sub(now); back > 0 {
-		for _, t := range p.due {
-			t.next = t.next.Add(-back)
-		}
-	}
-	p.looked = now
 }
 
 func (p *poller) waitFor(ctx context.Context, d time.Duration) {
