@@ -30,10 +30,10 @@ func TestElection(t *testing.T) {
 		}
 		return n
 	}
-	testwait.Until(t, patience, "single keeper", func() bool { return serving() == 1 })
-	if _, err := w.client().Status(w.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	testwait.Until(t, patience, "single keeper", func() bool {
+		_, err := w.client().Status(w.ctx())
+		return err == nil && serving() == 1
+	})
 	if n := strings.Count(w.lines.String(), "keeper started"); n != 1 {
 		t.Errorf("%d keepers served", n)
 	}
