@@ -224,18 +224,22 @@ func (s *Store) survey(dir string, d folder, at *state) (*takeover, error) {
 	t.endAt = at.clone()
 	// A segment that starts right here holds nothing that counts, and may not
 	// even be durable.
-	for t.from > 0 && d.chain[t.from].Start.equals(at) {
+	for t.from >= 0 && d.chain[t.from].Start.equals(at) {
 		t.from--
 	}
+	reached := false
 	if t.from < 0 {
 		t.short = (&state{}).missing(at, allStreams)
-		return t, nil
+		if len(d.chain) == 0 || !d.chain[0].Start.equals(at) {
+			return t, nil
+		}
+		reached = true
 	}
-	place := d.chain[t.from].Start.clone()
-	reached := false
-	for i := t.from; i < len(d.chain); i++ {
+	first := max(t.from, 0)
+	place := d.chain[first].Start.clone()
+	for i := first; i < len(d.chain); i++ {
 		h := d.chain[i]
-		if i > t.from && !place.equals(&h.Start) {
+		if i > first && !place.equals(&h.Start) {
 			if !reached {
 				break
 			}
@@ -316,10 +320,8 @@ func (w *Writer) resolve(keep bool) {
 		used = len(t.d.chain)
 		w.last = t.end
 		w.at.set(&t.endAt)
-		if t.from >= 0 {
-			for _, h := range t.d.chain[t.from:] {
-				w.dirty = append(w.dirty, h.ID)
-			}
+		for _, h := range t.d.chain[max(t.from, 0):] {
+			w.dirty = append(w.dirty, h.ID)
 		}
 	}
 	// What the cap dropped may lie behind the place where the log goes on now,
@@ -344,12 +346,13 @@ func (w *Writer) resolve(keep bool) {
 	w.garbage = append(w.garbage, t.d.stray...)
 }
 
-// broken reports whether a segment is missing between these.
+// broken reports whether a segment is missing before or between these.
 func broken(chain []*header) bool {
+	start := newState()
 	for i, h := range chain {
 		if h.ID.Number != chain[0].ID.Number+uint64(i) {
 			return true
 		}
 	}
-	return false
+	return len(chain) > 0 && !chain[0].Start.equals(&start)
 }
