@@ -48,7 +48,7 @@ func TestFullDisk(t *testing.T) {
 			if !errors.As(err, &e) || e.ID != ErrIDDisk || !e.Retryable || !errors.Is(err, cause) {
 				t.Fatalf("Sync: %v", err)
 			}
-			if full := cause != syscall.EIO; full != errors.Is(err, sdk.ResourceExhausted) {
+			if full := !errors.Is(cause, syscall.EIO); full != errors.Is(err, sdk.ResourceExhausted) {
 				t.Fatalf("Sync: %v", err)
 			}
 			if c := w.Cursor(); c.Position["n"] != "100" {

@@ -159,7 +159,7 @@ func (w *Writer) settle() {
 	f, err := lossFrame(&body, l.last)
 	if err != nil {
 		// A mark encodes to plain numbers: it can't fail.
-		w.fail(sdk.Errorf(sdk.Internal, "append log", "%w", err))
+		_ = w.fail(sdk.Errorf(sdk.Internal, "append log", "%w", err))
 		return
 	}
 	w.buf = appendFrame(w.buf, w.term.Epoch, &f)
