@@ -721,16 +721,6 @@ func (w *world) sound(ids ...sdk.ID) {
 	}
 }
 
-// held are the runs that the keeper drives.
-func (w *world) held() []sdk.ID {
-	w.t.Helper()
-	st, err := w.client().Status(w.ctx())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return slices.SortedFunc(slices.Values(st.Held), func(a, b sdk.ID) int { return strings.Compare(a.String(), b.String()) })
-}
-
 func sum(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
 
 // forms are texts in which a value may turn up: whatever stands before it, the
