@@ -184,7 +184,7 @@ func TestF84KeeperKeepsSecrets(t *testing.T) {
 	}
 	submit := func(name string) {
 		out, code := p.do("run", "-d", "--on", "fake", "--image", "i", "--name", name, "--retries", "1", "--secret", "T=secret://env/TOKEN",
-			"--secret", "F=secret://file/secret.txt", "--", "secret", "T", ";", "secret", "F", ";", "sleep", "4s", ";", "exit", "3")
+			"--secret", "F=secret://file/secret.txt", "--", "secret", "T", ";", "secret", "F", ";", "sleep", "12s", ";", "exit", "3")
 		if code != 0 {
 			t.Fatalf("run: %d %s", code, out)
 		}
