@@ -1,0 +1,71 @@
+package control_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/providertest/fake"
+)
+
+// tokens are the guarantees of a backend that knows a launch again by its token,
+// and lists what it made only later.
+func tokens(visible time.Duration) sdk.Guarantees {
+	g := fake.BestGuarantees()
+	g.Submit = sdk.SubmitGuarantee{By: sdk.SubmitByToken, TokenWindow: time.Minute}
+	g.Found = sdk.FoundGuarantee{Within: visible, Consistent: false}
+	return g
+}
+
+// TestRefusedAgainIsStillInDoubt: the first send may have made its job, and that
+// the second is refused says nothing of it.
+func TestRefusedAgainIsStillInDoubt(t *testing.T) {
+	g := tokens(time.Hour)
+	w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}))
+	e := w.engine()
+	w.cloud.Set(fake.Knobs{Visibility: fake.Duration(time.Hour)})
+	w.cloud.Inject(fake.Fault{Op: fake.OpRunJob, Kind: fake.FaultLostReply, Times: 1})
+	w.cloud.Inject(fake.Fault{Op: fake.OpRunJob, Kind: fake.FaultError, Status: 400, Times: 100})
+	id := w.submit(e, request(spec("true")))
+	var r ledger.Run
+	w.until("the doubt is shown", func() bool {
+		r, _ = w.store.Run(t.Context(), id)
+		return r.State == sdk.StateUnknown || r.State.Terminal()
+	})
+	w.expect(r, sdk.StateUnknown, sdk.ReasonSubmitUnconfirmed)
+	if n := w.cloud.Calls(fake.OpRunJob); n != 2 {
+		t.Errorf("sent %d times", n)
+	}
+	if err := e.Abandon(w.ctx(), id, "tester@test", "looked by hand"); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateLost, sdk.ReasonSubmitUnconfirmed)
+	w.sound(id)
+}
+
+// TestCancelInDoubt: what a launch in doubt made is found and ended; a cancel of
+// it is no proof that there was nothing.
+func TestCancelInDoubt(t *testing.T) {
+	g := tokens(400 * time.Millisecond)
+	w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}))
+	e := w.engine()
+	w.cloud.Set(fake.Knobs{Visibility: fake.Duration(400 * time.Millisecond)})
+	w.cloud.Inject(fake.Fault{Op: fake.OpRunJob, Kind: fake.FaultLostReply, Times: 1})
+	entered, release := w.cloud.Block(fake.OpFindJobs)
+	id := w.submit(e, request(spec("hang")))
+	<-entered
+	if err := e.Cancel(w.ctx(), control.CancelRequest{Run: id, Actor: "tester@test"}); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateCancelled, sdk.ReasonCancelled)
+	if n := w.cloud.Calls(fake.OpCancelJob); n == 0 {
+		t.Error("cancelled on record alone")
+	}
+	if left := w.cloud.Jobs(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	w.sound(id)
+}
