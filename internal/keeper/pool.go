@@ -170,7 +170,7 @@ func (s *surroundings) failed() bool {
 // refused reports whether a backend refused the credentials of s.
 func (p *pool) refused(s *surroundings) bool {
 	for _, st := range p.stables {
-		if st.bad[s] != nil {
+		if len(st.bad[s]) > 0 {
 			return true
 		}
 	}
@@ -390,7 +390,7 @@ func orNone(err error) error {
 // surroundings come and go.
 func (p *pool) BackendFor(ctx context.Context, run ledger.Run) (control.Backend, error) {
 	st := p.stable(run)
-	src, err := st.pick(ctx, sdk.ID{}, run.ID, nil)
+	src, err := st.pick(ctx, "", sdk.ID{}, run.ID, nil)
 	if err != nil {
 		return control.Backend{}, err
 	}

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -12,9 +13,9 @@ import (
 
 // stable is the provider of one name and identity, whichever surroundings it is
 // opened from. It stays with one of them until a backend refuses its
-// credentials; then it goes on with the newest others in which the provider has
-// the same identity, and asks again with the refused ones only where there are
-// no others.
+// credentials, or denies them what a capability needs; then it goes on with the
+// newest others in which the provider has the same identity, and asks again with
+// the refused ones only where there are no others.
 type stable struct {
 	p    *pool
 	name string
@@ -28,8 +29,9 @@ type stable struct {
 	// surroundings are open.
 	info sdk.Info
 	can  map[string]bool
-	// bad has the refusal of each that was refused.
-	bad map[*surroundings]error
+	// bad has what each was refused: everything, under an empty name, when its
+	// credentials aren't valid any more, else a capability.
+	bad map[*surroundings]map[string]bool
 }
 
 var (
@@ -47,7 +49,7 @@ var (
 )
 
 func newStable(p *pool, name string, id sdk.Identity) *stable {
-	return &stable{p: p, name: name, id: id, found: map[*surroundings]control.Backend{}, bad: map[*surroundings]error{}}
+	return &stable{p: p, name: name, id: id, found: map[*surroundings]control.Backend{}, bad: map[*surroundings]map[string]bool{}}
 }
 
 // source is the provider of one surroundings, held open until release.
@@ -65,10 +67,10 @@ func (st *stable) forget(s *surroundings) {
 	}
 }
 
-// candidates are the surroundings to try, best first: own, what serves at the
+// candidates are the surroundings to try for a capability, best first: own, what serves at the
 // moment, then, if it is known which command the run came from, that one; then
 // the newest. Of those that were refused one comes last, for a first try.
-func (st *stable) candidates(own, from sdk.ID, tried []*surroundings) []*surroundings {
+func (st *stable) candidates(need string, own, from sdk.ID, tried []*surroundings) []*surroundings {
 	p := st.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +78,7 @@ func (st *stable) candidates(own, from sdk.ID, tried []*surroundings) []*surroun
 	add := func(s *surroundings) {
 		switch {
 		case s == nil || s.retired && s != st.current || slices.Contains(tried, s) || slices.Contains(good, s) || slices.Contains(bad, s):
-		case st.bad[s] != nil:
+		case st.bad[s][""] || st.bad[s][need]:
 			bad = append(bad, s)
 		default:
 			good = append(good, s)
@@ -101,9 +103,9 @@ func (st *stable) candidates(own, from sdk.ID, tried []*surroundings) []*surroun
 // pick opens the provider from the best surroundings. own is a run whose own
 // come before those that serve at the moment; from one whose own come right
 // after them.
-func (st *stable) pick(ctx context.Context, own, from sdk.ID, tried []*surroundings) (source, error) {
+func (st *stable) pick(ctx context.Context, need string, own, from sdk.ID, tried []*surroundings) (source, error) {
 	var first error
-	for _, s := range st.candidates(own, from, tried) {
+	for _, s := range st.candidates(need, own, from, tried) {
 		src, err := st.open(ctx, s)
 		if err == nil {
 			return src, nil
@@ -158,23 +160,33 @@ func (st *stable) serve(s *surroundings) {
 }
 
 // judge notes what an answer says of the credentials of a source.
-func (st *stable) judge(src source, err error) (refused bool) {
+func (st *stable) judge(src source, need string, err error) (refused bool) {
 	p := st.p
 	refused = credentialsRefused(err)
+	what := need
+	if sdk.CodeOf(err) == sdk.Unauthenticated {
+		what = ""
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	bad := st.bad[src.from]
 	switch {
 	case src.from.retired:
 	case !refused && answered(err):
-		delete(st.bad, src.from)
-		if st.current == nil || st.bad[st.current] != nil {
+		delete(bad, "")
+		delete(bad, need)
+		if st.current == nil || st.bad[st.current][""] {
 			st.serve(src.from)
 		}
 	case refused:
-		if st.bad[src.from] == nil {
-			p.log.Warn("credentials refused", "provider", st.name, "origin", src.from.origin, "err", err)
+		if bad == nil {
+			bad = map[string]bool{}
+			st.bad[src.from] = bad
 		}
-		st.bad[src.from] = err
+		if !bad[what] {
+			p.log.Warn("credentials refused", "provider", st.name, "origin", src.from.origin, "for", cmp.Or(what, "everything"), "err", err)
+		}
+		bad[what] = true
 	}
 	return refused
 }
@@ -201,7 +213,7 @@ func via[T, R any](ctx context.Context, st *stable, c sdk.Capability[T], fn func
 	var tried []*surroundings
 	var refusal error
 	for {
-		src, err := st.pick(ctx, sdk.ID{}, sdk.ID{}, tried)
+		src, err := st.pick(ctx, c.String(), sdk.ID{}, sdk.ID{}, tried)
 		if err != nil {
 			var zero R
 			if refusal != nil {
@@ -210,7 +222,7 @@ func via[T, R any](ctx context.Context, st *stable, c sdk.Capability[T], fn func
 			return zero, err
 		}
 		r, err := once(st, src, c, fn)
-		if !st.judge(src, err) || ctx.Err() != nil {
+		if !st.judge(src, c.String(), err) || ctx.Err() != nil {
 			return r, err
 		}
 		if refusal == nil {
@@ -251,7 +263,7 @@ func (st *stable) AskCapability(name string) any {
 
 // Check implements sdk.Provider.
 func (st *stable) Check(ctx context.Context, r sdk.CheckRequest) (sdk.CheckResult, error) {
-	src, err := st.pick(ctx, sdk.ID{}, sdk.ID{}, nil)
+	src, err := st.pick(ctx, "", sdk.ID{}, sdk.ID{}, nil)
 	if err != nil {
 		return sdk.CheckResult{}, err
 	}
@@ -271,7 +283,7 @@ func launch[R any](ctx context.Context, st *stable, run sdk.ID, fn func(context.
 	var tried []*surroundings
 	var refusal error
 	for {
-		src, err := st.pick(ctx, run, sdk.ID{}, tried)
+		src, err := st.pick(ctx, "", run, sdk.ID{}, tried)
 		if err != nil {
 			var zero R
 			if refusal != nil {
@@ -280,7 +292,7 @@ func launch[R any](ctx context.Context, st *stable, run sdk.ID, fn func(context.
 			return zero, err
 		}
 		r, err := once(st, src, sdk.Runner(), func(j sdk.JobRunner) (R, error) { return fn(ctx, j, src.from) })
-		st.judge(src, err)
+		st.judge(src, sdk.Runner().String(), err)
 		if sdk.CodeOf(err) != sdk.Unauthenticated || ctx.Err() != nil {
 			return r, err
 		}
@@ -346,7 +358,7 @@ func (st *stable) WatchJobs(ctx context.Context, r sdk.WatchJobsRequest) iter.Se
 func stream[T, V any](ctx context.Context, st *stable, c sdk.Capability[T], open func(T) iter.Seq2[V, error]) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var zero V
-		src, err := st.pick(ctx, sdk.ID{}, sdk.ID{}, nil)
+		src, err := st.pick(ctx, c.String(), sdk.ID{}, sdk.ID{}, nil)
 		if err != nil {
 			yield(zero, err)
 			return
@@ -358,7 +370,7 @@ func stream[T, V any](ctx context.Context, st *stable, c sdk.Capability[T], open
 			return
 		}
 		for v, err := range open(impl) {
-			st.judge(src, err)
+			st.judge(src, c.String(), err)
 			if !yield(v, err) || err != nil {
 				return
 			}
@@ -409,8 +421,10 @@ func (p *pool) refusals() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, st := range p.stables {
-		if len(st.bad) > 0 {
-			return true
+		for _, bad := range st.bad {
+			if len(bad) > 0 {
+				return true
+			}
 		}
 	}
 	return false

@@ -195,6 +195,64 @@ func TestSubmitsWithItsOwn(t *testing.T) {
 	}
 }
 
+// TestDeniedCapability: what one command's credentials may not do, such as
+// reading logs, another's may, while all else stays with the first.
+func TestDeniedCapability(t *testing.T) {
+	w := newWorld(t)
+	p := newPool(w.open, slog.New(slog.DiscardHandler))
+	defer func() { _ = p.close(w.ctx()) }()
+	run := ledger.Run{ID: sdk.ID{15: 9}, Provider: "fake", Identity: w.identity("fake")}
+	for _, cred := range []string{"able", "first"} {
+		if _, err := p.offer(w.ctx(), w.origin("CRED="+cred), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	back, err := p.BackendFor(w.ctx(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := back.Provider.(*stable)
+	use := func(c sdk.Capability[sdk.JobCleaner], denied string, code sdk.Code) (used []string, err error) {
+		for {
+			src, err := st.pick(w.ctx(), c.String(), sdk.ID{}, sdk.ID{}, nil)
+			if err != nil {
+				return used, err
+			}
+			cred := strings.TrimPrefix(string(src.from.origin.Env[0]), "CRED=")
+			used = append(used, cred)
+			src.release()
+			if cred != denied {
+				st.judge(src, c.String(), nil)
+				return used, nil
+			}
+			if !st.judge(src, c.String(), sdk.Errorf(code, "clean", "no")) || len(used) > 3 {
+				return used, nil
+			}
+		}
+	}
+	if used, err := use(sdk.Cleaner(), "first", sdk.PermissionDenied); err != nil || strings.Join(used, " ") != "first able" {
+		t.Errorf("used %q, %v", used, err)
+	}
+	// The next clean-up doesn't try it again, and other calls stay with it.
+	if used, err := use(sdk.Cleaner(), "first", sdk.PermissionDenied); err != nil || strings.Join(used, " ") != "able" {
+		t.Errorf("used %q, %v", used, err)
+	}
+	src, err := st.pick(w.ctx(), "JobLogger", sdk.ID{}, sdk.ID{}, nil)
+	if err != nil || string(src.from.origin.Env[0]) != "CRED=first" {
+		t.Errorf("other calls moved: %v", err)
+	}
+	src.release()
+	// Expired ones serve nothing any more.
+	st.judge(src, "JobLogger", sdk.Errorf(sdk.Unauthenticated, "logs", "expired"))
+	if src, err = st.pick(w.ctx(), "JobBatcher", sdk.ID{}, sdk.ID{}, nil); err != nil || string(src.from.origin.Env[0]) != "CRED=able" {
+		t.Errorf("expired ones are still used: %v", err)
+	}
+	src.release()
+	if !p.refusals() {
+		t.Error("no refusals are known")
+	}
+}
+
 func (w *world) identity(account string) sdk.Identity {
 	w.t.Helper()
 	o, err := w.open(w.ctx(), w.origin())
