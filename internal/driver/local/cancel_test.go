@@ -114,7 +114,7 @@ func TestF77LeftBehind(t *testing.T) {
 	for _, config := range []string{`{}`, `{"cgroup":"off"}`} {
 		t.Run(config, func(t *testing.T) {
 			w := newWorld(t, config)
-			h := w.run(sh("setsid sh -c 'trap \"\" TERM; echo from below; sleep 1000 & wait; sleep 1000' & sleep 0.2; echo up; exit 5"))
+			h := w.run(sh("f=$(mktemp -u); export f; setsid sh -c 'trap \"\" TERM; echo from below; : >\"$f\"; sleep 1000 & wait; sleep 1000' & until [ -e \"$f\" ]; do sleep 0.05; done; rm \"$f\"; echo up; exit 5"))
 			out := w.logs(h, nil, true)
 			if out.verdict != sdk.VerdictComplete || out.stdout.String() != "from below\nup\n" {
 				t.Errorf("log: %q, %s", out.stdout.String(), out.verdict)
