@@ -31,7 +31,7 @@ func TestHandOver(t *testing.T) {
 	w := newWorld(t)
 	k := w.serve()
 	e, c := w.engine(), w.client()
-	words := []string{"mark", "effect", ";", "lines", "300", ";", "sleep", "2s", ";", "lines", "300", ";", "sleep", "1s", ";", "lines", "300", ";", "exit", "7"}
+	words := []string{"mark", "effect", ";", "lines", "300", ";", "sleep", "10s", ";", "lines", "300", ";", "sleep", "1s", ";", "lines", "300", ";", "exit", "7"}
 	var ids []sdk.ID
 	for range 5 {
 		ids = append(ids, w.submit(e, spec(words...)))
