@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests; none of them should need it.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // world is a state directory, a cloud, and the engines that a test opens.
 type world struct {

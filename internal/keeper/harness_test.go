@@ -36,7 +36,7 @@ import (
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Variables of a keeper that a test starts as a process.
 const (
