@@ -16,7 +16,7 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-const soon = 10 * time.Second
+const soon = time.Minute
 
 // endsWith is a script that writes, ends and is done.
 func endsWith(state sdk.JobState, why sdk.Reason, c ledger.Change) func(*scripted, sdk.ID) {

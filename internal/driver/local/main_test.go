@@ -188,7 +188,7 @@ func (w *world) status(h sdk.JobHandle) sdk.JobStatusResult {
 	return res
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func (w *world) ended(h sdk.JobHandle) sdk.JobStatusResult {
 	w.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func lock(t testing.TB, dir string) (unlock func()) {
 	t.Helper()
