@@ -25,6 +25,9 @@ type capture struct {
 	once   sync.Once
 	done   chan struct{} // closed with the capture
 
+	// unsaved is done once the user knows that the disk doesn't take output.
+	unsaved sync.Once
+
 	// verdict and stopped are set before done is closed.
 	verdict sdk.Verdict
 	stopped bool // it was told to stop, and the log has no end yet
@@ -32,8 +35,8 @@ type capture struct {
 }
 
 const (
-	flushEvery = 20 * time.Millisecond
-	syncEvery  = time.Second
+	// syncEvery is how long captured output may stay undurable.
+	syncEvery = time.Second
 	// logRetryMost bounds the waits between attempts to read a log.
 	logRetryMost = 15 * time.Second
 	// logGiveUp is how long after a job's end a log that can't be read is
@@ -162,15 +165,18 @@ func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.Log
 	if err != nil {
 		return false, "", err
 	}
-	k := newKeepUp(ctx, c.r.e, w)
+	k := newKeepUp(ctx, c, w)
 	defer func() {
 		k.stop()
 		if verdict != "" {
 			failpoint.Hit("logs.finish.before")
 			verdict, err = w.Finish(verdict)
 			failpoint.Hit("logs.finish.after")
+			if st := w.Stats(); st.Disk != nil {
+				c.notSaved(st.Disk)
+			}
 		} else if syncErr := w.Sync(); syncErr != nil {
-			c.r.e.log.Warn("log not synced", "run", c.r.id, "err", syncErr)
+			c.notSaved(syncErr)
 		}
 		err = errors.Join(err, w.Close())
 	}()
@@ -256,22 +262,24 @@ func (c *capture) quietAfterEnd(ctx context.Context, cancel context.CancelFunc, 
 	return q
 }
 
-// keepUp appends to a writer, and makes what was appended visible and durable
-// soon after, also when nothing more comes.
+// keepUp appends to a writer, and makes what was appended durable soon after,
+// also when nothing more comes. What readers see is the writer's own care.
 type keepUp struct {
-	e    *Engine
+	c    *capture
 	w    *joblog.Writer
-	mu   sync.Mutex
 	wake chan struct{}
-	// dirty since, unsynced since: zero when clean.
-	dirty, unsynced, lastItem time.Time
-	free                      context.CancelFunc
-	gone                      chan struct{}
+	free context.CancelFunc
+	gone chan struct{}
+
+	mu sync.Mutex
+	// unsynced: something was appended since the last sync began.
+	unsynced bool
+	lastItem time.Time
 }
 
-func newKeepUp(ctx context.Context, e *Engine, w *joblog.Writer) *keepUp {
+func newKeepUp(ctx context.Context, c *capture, w *joblog.Writer) *keepUp {
 	ctx, free := context.WithCancel(context.WithoutCancel(ctx))
-	k := &keepUp{e: e, w: w, wake: make(chan struct{}, 1), free: free, gone: make(chan struct{})}
+	k := &keepUp{c: c, w: w, wake: make(chan struct{}, 1), free: free, gone: make(chan struct{})}
 	go func() {
 		defer close(k.gone)
 		k.loop(ctx)
@@ -294,24 +302,21 @@ func (k *keepUp) last(since time.Time) time.Time {
 }
 
 func (k *keepUp) append(it sdk.LogItem) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if err := k.w.Append(it); err != nil {
 		return err
 	}
-	now := k.e.clock.Now()
+	now := k.c.r.e.clock.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if it.Entry != nil || it.Gap != nil {
 		k.lastItem = now
 	}
-	if k.dirty.IsZero() {
-		k.dirty = now
+	if !k.unsynced {
+		k.unsynced = true
 		select {
 		case k.wake <- struct{}{}:
 		default:
 		}
-	}
-	if k.unsynced.IsZero() {
-		k.unsynced = now
 	}
 	return nil
 }
@@ -323,35 +328,41 @@ func (k *keepUp) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for {
-			if k.e.clock.Sleep(ctx, flushEvery) != nil {
+		for clean := false; !clean; {
+			if k.c.r.e.clock.Sleep(ctx, syncEvery) != nil {
 				return
 			}
-			if k.tend() {
-				break
-			}
+			clean = k.sync()
 		}
 	}
 }
 
-// tend flushes and syncs what is due, and reports whether all is clean.
-func (k *keepUp) tend() bool {
+// sync makes durable what was appended, and reports whether it did. Nothing
+// waits for it but its own loop: output that comes meanwhile is taken.
+func (k *keepUp) sync() bool {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.e.clock.Now()
-	if !k.dirty.IsZero() {
-		if err := k.w.Flush(); err != nil {
-			k.e.log.Debug("log not flushed", "err", err)
-		}
-		k.dirty = time.Time{}
+	k.unsynced = false
+	k.mu.Unlock()
+	err := k.w.Sync()
+	if err == nil {
+		return true
 	}
-	if !k.unsynced.IsZero() && now.Sub(k.unsynced) >= syncEvery {
-		if err := k.w.Sync(); err != nil {
-			k.e.log.Debug("log not synced", "err", err)
-		}
-		k.unsynced = time.Time{}
+	k.c.notSaved(err)
+	return false
+}
+
+// notSaved tells the user, once for an attempt, that the disk doesn't take its
+// output. That another holder has taken over shows elsewhere.
+func (c *capture) notSaved(err error) {
+	e := c.r.e
+	var disk *sdk.Error
+	if !errors.As(err, &disk) || disk.ID != joblog.ErrIDDisk {
+		e.log.Debug("log not synced", "run", c.r.id, "err", err)
+		return
 	}
-	return k.dirty.IsZero() && k.unsynced.IsZero()
+	c.unsaved.Do(func() {
+		e.warn(c.r.id, "run %s: its output can't be saved at the moment, the job goes on: %v", c.r.id.Short(), err)
+	})
 }
 
 // finishLog ends the log of an attempt that has no capture.

@@ -63,6 +63,9 @@ type SubmitRequest struct {
 	// Stdin is read whole before launch when Spec.Stdin is spooled, and copied
 	// to the job while the process lives when it is attached.
 	Stdin io.Reader
+	// Park leaves the sending to another holder, whom the run must be handed
+	// to: a process that ends sooner than the job can't feed it its input.
+	Park bool
 	// Progress takes short lines, such as a pull's.
 	Progress func(line string)
 }

@@ -128,6 +128,10 @@ func (r *runner) release(ctx context.Context) {
 }
 
 func (r *runner) steps(ctx context.Context) error {
+	if r.req.Park {
+		<-ctx.Done()
+		return errStopped
+	}
 	for r.run.Open() {
 		if err := ctx.Err(); err != nil {
 			return errStopped

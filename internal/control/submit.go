@@ -165,7 +165,7 @@ func (e *Engine) Submit(ctx context.Context, req SubmitRequest) (Submitted, erro
 		{Kind: ledger.KindIntent, Attempt: 1, Actor: req.Actor, Change: ledger.Change{V: ledger.ChangeVersion, Phase: ledger.PhaseIntent,
 			Launched: &ledger.Launched{ID: attemptID, Launch: launchJSON}}},
 	}}
-	direct := back.maxInFlight() <= 0 && back.SubmitRate <= 0
+	direct := !req.Park && back.maxInFlight() <= 0 && back.SubmitRate <= 0
 	if direct {
 		// Nothing stands between intent and launch: one durable write for both.
 		w.Events = append(w.Events, ledger.NewEvent{Kind: ledger.KindSubmitting, Attempt: 1, Actor: e.o.Actor,

@@ -20,7 +20,8 @@ type Milestone int
 // MilestoneFinished: and nothing is left to do.
 //
 // MilestoneMovable: the run can be handed to another holder without cutting a
-// call short: the backend has it, or it waits for a place or for room.
+// call short: the backend has it, or it waits for a place or for room, or it is
+// parked.
 const (
 	MilestoneMovable Milestone = iota
 	MilestoneSubmitted
@@ -50,7 +51,7 @@ func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.R
 	for {
 		if r := e.runner(id); r != nil {
 			row, changed := r.row()
-			if until.reached(row) {
+			if until.reached(row) || until == MilestoneMovable && r.req.Park {
 				return row, nil
 			}
 			select {
