@@ -82,8 +82,8 @@ func keeperEnv(vars []string, c *config.Config) []string {
 	return out
 }
 
-// Take hands a run over. When the keeper can't take it, this command drives it
-// on.
+// Take hands a run over. One that the keeper can't take is left to the next
+// process that looks after runs.
 func (k keeperClient) Take(ctx context.Context, run sdk.ID) error {
 	if _, err := k.engine.Wait(ctx, run, control.MilestoneMovable); err != nil {
 		return err
@@ -95,10 +95,7 @@ func (k keeperClient) Take(ctx context.Context, run sdk.ID) error {
 	if err := k.engine.HandOver(ctx, run); err != nil {
 		return err
 	}
-	if err := k.client.Take(ctx, run); err != nil {
-		return errors.Join(err, k.engine.Take(context.WithoutCancel(ctx), run))
-	}
-	return nil
+	return k.client.Take(ctx, run)
 }
 
 // Wake starts a keeper if there is none, and hands it this command's

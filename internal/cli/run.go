@@ -185,6 +185,9 @@ func submitDetached(ctx context.Context, f *Factory, s *Session, req control.Sub
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "run", ID: idDetach, Err: errors.New("-d needs a keeper, and there is none"),
 			Remedy: "leave out -d"}
 	}
+	// Input may have to be fed for as long as the job reads it: the keeper sends
+	// such a run.
+	req.Park = req.Spec.Stdin != sdk.StdinNone
 	sub, err := s.Engine.Submit(ctx, req)
 	if err != nil {
 		return err
