@@ -2,6 +2,9 @@ package control
 
 import (
 	"context"
+	"fmt"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/failpoint"
@@ -42,7 +45,7 @@ func call[T any](ctx context.Context, limit time.Duration, op string, fn func(co
 	ch := make(chan reply, 1)
 	go func() {
 		defer cancel()
-		v, err := fn(ctx)
+		v, err := shielded(op, func() (T, error) { return fn(ctx) })
 		ch <- reply{v, err}
 	}()
 	select {
@@ -60,4 +63,32 @@ func call[T any](ctx context.Context, limit time.Duration, op string, fn func(co
 		var zero T
 		return zero, &sdk.Error{Code: sdk.CodeOf(ctx.Err()), Op: op, Retryable: true, Err: context.Cause(ctx)}
 	}
+}
+
+// shielded runs a provider's code. A panic there is that call's error, which
+// proves nothing of the job: the process drives others' runs too, and what the
+// runtime writes of a crash, with the panic's text in it, passes no redactor.
+func shielded[T any](op string, fn func() (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &sdk.Error{Code: sdk.Internal, Op: op, Remedy: "report it to the author of the driver", Err: fmt.Errorf("the driver panicked at %s: %v", panicked(), p)}
+		}
+	}()
+	return fn()
+}
+
+// panicked tells where the panic began that is being recovered.
+func panicked() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
+	for begun, more := false, true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		inRuntime := strings.HasPrefix(f.Function, "runtime.")
+		if begun && !inRuntime {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		begun = begun || f.Function == "runtime.gopanic"
+	}
+	return "an unknown place"
 }

@@ -97,7 +97,11 @@ func (c *capture) run(ctx context.Context) {
 	wait, warned := 200*time.Millisecond, false
 	var failingSince time.Time
 	for {
-		got, verdict, err := c.copy(ctx, logger, settle)
+		var got bool
+		verdict, err := shielded("read log", func() (v sdk.Verdict, err error) {
+			got, v, err = c.copy(ctx, logger, settle)
+			return v, err
+		})
 		switch {
 		case err == nil:
 			c.verdict = verdict

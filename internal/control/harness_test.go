@@ -37,6 +37,9 @@ type world struct {
 	back  control.Backend
 	// wrap, when not nil, decorates each provider.
 	wrap func(sdk.Provider) sdk.Provider
+	// log and redact, when not nil, are the engines'.
+	log    *slog.Logger
+	redact func(string) string
 
 	mu       sync.Mutex
 	warnings []string
@@ -127,7 +130,7 @@ func (w *world) engine() *control.Engine {
 		b.Provider = w.wrap(p)
 	}
 	e, err := control.New(w.t.Context(), control.Options{Store: w.store, Logs: w.logs, Providers: providers{b}, StateDir: w.dir,
-		Actor: "engine@test", Clock: w.clock, Warn: func(_ sdk.ID, m string) {
+		Actor: "engine@test", Clock: w.clock, Log: w.log, Redact: w.redact, Warn: func(_ sdk.ID, m string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.warnings = append(w.warnings, m)

@@ -298,18 +298,23 @@ func (p *poller) answer(t *tracked, up statusUpdate) {
 func (p *poller) watch(ctx context.Context, w sdk.JobWatcher) {
 	resume, wait := "", firstPoll
 	for ctx.Err() == nil {
-		for ev, err := range w.WatchJobs(ctx, sdk.WatchJobsRequest{Owner: p.e.o.Owner, Resume: resume}) {
-			if err != nil {
-				if sdk.CodeOf(err) == sdk.OutOfRange || sdk.CodeOf(err) == sdk.InvalidArgument {
-					resume = "" // too old: start from now, polling covers the gap
+		_, err := shielded("watch jobs", func() (struct{}, error) {
+			for ev, err := range w.WatchJobs(ctx, sdk.WatchJobsRequest{Owner: p.e.o.Owner, Resume: resume}) {
+				if err != nil {
+					return struct{}{}, err
 				}
-				if ctx.Err() == nil {
-					p.e.log.Debug("watch ended", "provider", p.back.Name, "err", err)
-				}
-				break
+				resume, wait = ev.Resume, firstPoll
+				p.hint(ev.AttemptID)
 			}
-			resume, wait = ev.Resume, firstPoll
-			p.hint(ev.AttemptID)
+			return struct{}{}, nil
+		})
+		if err != nil {
+			if sdk.CodeOf(err) == sdk.OutOfRange || sdk.CodeOf(err) == sdk.InvalidArgument {
+				resume = "" // too old: start from now, polling covers the gap
+			}
+			if ctx.Err() == nil {
+				p.e.log.Debug("watch ended", "provider", p.back.Name, "err", err)
+			}
 		}
 		if p.e.clock.Sleep(ctx, wait) != nil {
 			return

@@ -26,8 +26,6 @@ const (
 	ErrMissing     = "credential.missing"
 	ErrNotLoopback = "credential.not-loopback"
 	ErrNoPocket    = "credential.no-pocket"
-	ErrBadHandover = "credential.bad-handover"
-	ErrNotHeld     = "credential.not-held"
 )
 
 // Explanations returns a row for every error name of this package.
@@ -36,8 +34,6 @@ func Explanations() []config.Explanation {
 		{ID: ErrMissing, Text: "A provider's credentials aren't there. By default they come from variables alone; the message names those that would supply them. With `credentials: ambient` in the provider's entry the vendor's own chain is used too: profiles, metadata services, files in the home folder."},
 		{ID: ErrNotLoopback, Text: "A provider has `credentials: pocket`, which is for pocket clouds on this machine, and its endpoint is another machine's, or none is set. Set an endpoint on 127.0.0.1, or use env or ambient for the cloud itself."},
 		{ID: ErrNoPocket, Text: "A provider has `credentials: pocket`, and no pocket cloud speaks for its kind. Use env or ambient."},
-		{ID: ErrBadHandover, Text: "The credentials that a command handed to the background process can't be read: the two are of different versions. Run the command again. A background process leaves by itself 30 seconds after its last run."},
-		{ID: ErrNotHeld, Text: "The background process doesn't have the provider's credentials: it was restarted, and they are kept in memory alone. Any command that uses the provider hands them over again, such as `windlass status RUN`."},
 	}
 }
 
@@ -106,12 +102,6 @@ func (c Credentials) Secrets() []sdk.SecretValue {
 func sensitive(name string) bool {
 	return slices.ContainsFunc([]string{"SECRET", "TOKEN", "PASSWORD", "ACCESS_KEY"}, func(s string) bool { return strings.Contains(name, s) }) &&
 		!strings.HasSuffix(name, "_FILE")
-}
-
-// Equal reports whether two sets hold the same, so that a provider opened with
-// one serves for the other.
-func (c Credentials) Equal(d Credentials) bool {
-	return c.ambient == d.ambient && maps.EqualFunc(c.values, d.values, func(a, b sdk.SecretValue) bool { return string(a.Reveal()) == string(b.Reveal()) })
 }
 
 // String returns the names.

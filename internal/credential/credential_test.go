@@ -118,38 +118,6 @@ func TestF84NothingPrints(t *testing.T) {
 	}
 }
 
-func TestHandover(t *testing.T) {
-	c := New(map[string]string{"A": "x\x00\xff", "B": ""}, true)
-	data, err := c.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := Decode(data)
-	if err != nil || !d.Equal(c) || !d.Ambient() || d.Reveal()["A"] != "x\x00\xff" {
-		t.Errorf("got %v, %v", d.Reveal(), err)
-	}
-	for in, code := range map[string]sdk.Code{`{`: sdk.InvalidArgument, `{}`: sdk.InvalidArgument, `"canary"`: sdk.InvalidArgument, `{"v":2}`: sdk.FailedPrecondition, `{"v":1,"values":{"A":"canary!"}}`: sdk.InvalidArgument} {
-		if _, err := Decode([]byte(in)); !errors.Is(err, code) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %v", in, err)
-		}
-	}
-
-	var h Held
-	if _, err := h.ResolveCredentials(t.Context(), ResolveRequest{Provider: "p"}); !errors.Is(err, sdk.Unauthenticated) {
-		t.Errorf("got %v", err)
-	}
-	if !h.Put("p", c) || h.Put("p", d) || !h.Put("p", New(map[string]string{"A": "new"}, true)) {
-		t.Error("Put is wrong about what changes")
-	}
-	if got, err := h.ResolveCredentials(t.Context(), ResolveRequest{Provider: "p"}); err != nil || got.Reveal()["A"] != "new" {
-		t.Errorf("got %v, %v", got, err)
-	}
-	h.Drop("p")
-	if _, err := h.ResolveCredentials(t.Context(), ResolveRequest{Provider: "p"}); !errors.Is(err, sdk.Unauthenticated) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestSecrets checks which values a redactor must know.
 func TestSecrets(t *testing.T) {
 	c := New(map[string]string{"AWS_SECRET_ACCESS_KEY": "s", "DIGITALOCEAN_TOKEN": "t", "AZURE_CLIENT_CERTIFICATE_PASSWORD": "p", "AWS_WEB_IDENTITY_TOKEN_FILE": "/f", "AWS_REGION": "r", "HOME": "/h"}, false)
@@ -181,7 +149,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	ids := Explanations()
-	for _, id := range []string{ErrMissing, ErrNotLoopback, ErrNoPocket, ErrBadHandover, ErrNotHeld} {
+	for _, id := range []string{ErrMissing, ErrNotLoopback, ErrNoPocket} {
 		if !slices.ContainsFunc(ids, func(e config.Explanation) bool { return e.ID == id && e.Text != "" }) {
 			t.Errorf("%s has no explanation", id)
 		}

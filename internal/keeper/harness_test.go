@@ -165,7 +165,7 @@ func (b *backends) open(ctx context.Context, o Origin) (Opened, error) {
 	case "config":
 		return nil, sdk.Errorf(sdk.InvalidArgument, "read config", "%s/windlass.yaml:3:1: providers.fake.kind: no kind is called \"fkae\"", o.Dir)
 	case "panic":
-		panic("a driver's mistake")
+		panic("a driver's mistake with " + env.Get("TOKEN"))
 	case "hang":
 		<-ctx.Done()
 		return nil, context.Cause(ctx)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,13 +149,24 @@ func (p *pool) fill(ctx context.Context, s *surroundings) {
 	defer close(s.ready)
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
-	s.err = safely(p.log, "open surroundings", func() (err error) {
+	s.err = safely(p.log, "open surroundings", s.redact, func() (err error) {
 		s.opened, err = p.open(ctx, s.origin)
 		return err
 	})
 	if s.err == nil && s.opened == nil {
 		s.err = sdk.Errorf(sdk.Internal, "open surroundings", "%s gave nothing", s.origin)
 	}
+}
+
+// redact takes the values of all variables out of a text: which of them hide
+// something is known only once a provider was opened.
+func (s *surroundings) redact(text string) string {
+	var r secret.Redactor
+	for _, v := range s.origin.Env {
+		_, value, _ := strings.Cut(string(v), "=")
+		r.Know(sdk.NewSecretValue([]byte(value)))
+	}
+	return r.Redact(text)
 }
 
 // failed reports whether opening is known to have failed.
@@ -371,7 +383,7 @@ func (p *pool) in(ctx context.Context, s *surroundings, ask func(Opened) (contro
 	if s.err != nil {
 		return b, s.err
 	}
-	err = safely(p.log, "open provider", func() (err error) {
+	err = safely(p.log, "open provider", s.redact, func() (err error) {
 		b, err = ask(s.opened)
 		return err
 	})

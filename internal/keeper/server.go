@@ -239,7 +239,7 @@ func (s *server) talk(ctx context.Context, c net.Conn) {
 			return
 		}
 		var res response
-		err := safely(s.o.Log, "answer "+string(req.Op), func() error { return s.answer(ctx, req, &res) })
+		err := safely(s.o.Log, "answer "+string(req.Op), s.o.Redact, func() error { return s.answer(ctx, req, &res) })
 		out := s.answerTo(err)
 		out.Held, out.Bound = res.Held, res.Bound
 		if c.SetDeadline(time.Now().Add(messageTime)) != nil || writeMessage(c, out) != nil {
@@ -313,12 +313,18 @@ func (s *server) offered(ctx context.Context, list []Bound) error {
 	return errors.Join(errs...)
 }
 
-// safely turns a panic into an error, with its stack in the log.
-func safely(log *slog.Logger, what string, fn func() error) (err error) {
+// safely turns a panic into an error, with its stack in the log. Its text may
+// hold anything; redact, when not nil, takes out what the log doesn't know as
+// secret yet.
+func safely(log *slog.Logger, what string, redact func(string) string, fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			log.Error("panic", "while", what, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = sdk.Errorf(sdk.Internal, what, "the keeper failed: %v", p)
+			text := fmt.Sprint(p)
+			if redact != nil {
+				text = redact(text)
+			}
+			log.Error("panic", "while", what, "panic", text, "stack", string(debug.Stack()))
+			err = sdk.Errorf(sdk.Internal, what, "the keeper failed: %s", text)
 		}
 	}()
 	return fn()

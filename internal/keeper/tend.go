@@ -96,7 +96,7 @@ func (s *server) recoverLoop(ctx context.Context) {
 	s.either(ctx, s.first, firstWait)
 	for ctx.Err() == nil {
 		start, n := time.Now(), 0
-		err := safely(s.o.Log, "recover runs", func() (err error) {
+		err := safely(s.o.Log, "recover runs", s.o.Redact, func() (err error) {
 			n, err = s.engine.Recover(ctx, "")
 			return err
 		})

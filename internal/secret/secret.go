@@ -7,7 +7,7 @@
 //
 // A value is in memory alone. A process that drives the runs of others must not
 // take its own variables for theirs: it resolves by [Elsewhere], and by what the
-// context of a call brings of the run's own submitter ([Own], [Bind], [With]).
+// context of a call brings of the run's own submitter ([Own], [Bind]).
 package secret
 
 import (
@@ -27,7 +27,6 @@ const (
 	ErrNotFound      = "secret.not-found"
 	ErrUnusable      = "secret.unusable"
 	ErrNotHeld       = "secret.not-held"
-	ErrBadHandover   = "secret.bad-handover"
 )
 
 // Explanations returns what each error name of this package means, in order.
@@ -37,7 +36,6 @@ func Explanations() [][2]string {
 		{ErrNotFound, "A secret reference names a variable that isn't set or a file that doesn't exist."},
 		{ErrUnusable, "A secret is there, but can't be used: it is empty, larger than 1 MiB, unreadable or no regular file, or the reference has a #key or ?version= that its scheme doesn't have."},
 		{ErrNotHeld, "The background process needs a secret for a further attempt, and doesn't have it: it was restarted, and secrets are kept in memory alone. Start the job again with `windlass rerun RUN` from where the secret is."},
-		{ErrBadHandover, "The secrets that a command handed to the background process can't be read: the two are of different versions. Run the command again."},
 	}
 }
 
@@ -61,18 +59,12 @@ func NewResolver(schemes map[string]Scheme, redactor *Redactor) *Resolver {
 // Schemes returns the names of the schemes that are resolved here, sorted.
 func (r *Resolver) Schemes() []string { return slices.Sorted(maps.Keys(r.schemes)) }
 
-// ResolveSecret returns the value of a reference: that of the run whose values
-// the context carries, else what the run's own scheme, or ours, finds. An unknown scheme is
-// Unimplemented.
+// ResolveSecret returns the value of a reference: what the run's own scheme, or
+// ours, finds. An unknown scheme is Unimplemented.
 func (r *Resolver) ResolveSecret(ctx context.Context, ref sdk.SecretRef) (sdk.SecretValue, error) {
 	p, err := sdk.ParseSecretRef(string(ref))
 	if err != nil {
 		return sdk.SecretValue{}, err
-	}
-	if h, ok := from(ctx); ok {
-		if v, ok := h.values[ref]; ok {
-			return v, nil
-		}
 	}
 	scheme, ok := r.scheme(ctx, p.Scheme)
 	if !ok {

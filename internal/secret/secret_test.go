@@ -2,9 +2,7 @@ package secret
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -96,96 +94,6 @@ func TestUnreadableSecretFile(t *testing.T) {
 	}
 }
 
-// TestHandover takes a run's secrets to a process that has neither variables
-// nor files, where another run has other values under the same references.
-func TestHandover(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "f"), "file\x00\xff")
-	refs := map[string]sdk.SecretRef{"A": "secret://env/TOKEN", "B": "secret://file/f", "C": "secret://aws-sm/x", "D": "secret://env/TOKEN"}
-	handed := func(token string) Handover {
-		h, err := NewResolver(Local(vars("TOKEN="+token), dir), nil).Snapshot(t.Context(), refs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := h.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err = DecodeHandover(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	one, two := handed("canary-1"), handed("canary-2")
-	if got := fmt.Sprint(one.Refs()); got != "[secret://env/TOKEN secret://file/f]" || one.Empty() {
-		t.Errorf("holds %s", got)
-	}
-	keeper := NewResolver(Elsewhere(), nil)
-	for h, want := range map[*Handover]string{&one: "canary-1", &two: "canary-2"} {
-		v, err := keeper.ResolveSecret(With(t.Context(), *h), "secret://env/TOKEN")
-		if err != nil || string(v.Reveal()) != want {
-			t.Errorf("got %q, %v; want %s", v.Reveal(), err, want)
-		}
-	}
-	_, err := keeper.ResolveSecret(With(t.Context(), one), "secret://env/OTHER")
-	if !errors.Is(err, sdk.FailedPrecondition) || !strings.Contains(err.Error(), "isn't here any more") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := keeper.ResolveSecret(t.Context(), "secret://aws-sm/x"); !errors.Is(err, sdk.Unimplemented) {
-		t.Errorf("got %v", err)
-	}
-	v, _ := keeper.ResolveSecret(With(t.Context(), one), "secret://env/TOKEN")
-	one.Erase()
-	if strings.Contains(string(v.Reveal()), "canary") || !one.Empty() {
-		t.Error("the values are still there")
-	}
-}
-
-func TestSnapshotNamesEveryFailure(t *testing.T) {
-	_, err := NewResolver(Local(vars(), t.TempDir()), nil).Snapshot(t.Context(), map[string]sdk.SecretRef{"A": "secret://env/X", "B": "secret://file/y", "C": "canary"})
-	if err == nil {
-		t.Fatal("no error")
-	}
-	for _, want := range []string{"secret A: ", "the variable X isn't set", "secret B: ", "doesn't exist", "secret C: "} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("no %q in %v", want, err)
-		}
-	}
-	if strings.Contains(err.Error(), "canary") {
-		t.Errorf("shows the value: %v", err)
-	}
-	var e *sdk.Error
-	if !errors.As(err, &e) || e.ID != ErrNotFound {
-		t.Errorf("got %+v", e)
-	}
-}
-
-func TestHandoverRefuses(t *testing.T) {
-	for in, code := range map[string]sdk.Code{`{`: sdk.InvalidArgument, `{}`: sdk.InvalidArgument, `"canary"`: sdk.InvalidArgument, `{"v":9}`: sdk.FailedPrecondition, `{"v":1,"values":{"a":"canary!"}}`: sdk.InvalidArgument} {
-		if _, err := DecodeHandover([]byte(in)); !errors.Is(err, code) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %v", in, err)
-		}
-	}
-}
-
-// TestF84NothingPrints prints a handover in every way that there is.
-func TestF84NothingPrints(t *testing.T) {
-	h, err := NewResolver(Local(vars("T=canary"), ""), nil).Snapshot(t.Context(), map[string]sdk.SecretRef{"A": "secret://env/T"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.Marshal(map[string]any{"h": h, "p": &h, "s": struct{ H Handover }{h}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []string{fmt.Sprint(h), fmt.Sprintf("%v %+v %#v %s %q %x", h, h, h, h, h, h), fmt.Sprintf("%+v", struct{ H *Handover }{&h}), string(data), fmt.Sprint(h.Values())} {
-		if strings.Contains(s, "canary") || strings.Contains(s, fmt.Sprintf("%x", "canary")) || strings.Contains(s, "Y2FuYXJ5") {
-			t.Errorf("prints %q", s)
-		}
-	}
-}
-
 func TestCheck(t *testing.T) {
 	local := []string{SchemeEnv, SchemeFile}
 	refs := map[string]sdk.SecretRef{"A": "secret://env/X", "B": "secret://aws-sm/y", "C": "canary", "D": "secret://fil/z"}
@@ -220,7 +128,7 @@ func TestExplanations(t *testing.T) {
 	for _, e := range Explanations() {
 		known[e[0]] = e[1] != ""
 	}
-	for _, id := range []string{ErrUnknownScheme, ErrNotFound, ErrUnusable, ErrNotHeld, ErrBadHandover} {
+	for _, id := range []string{ErrUnknownScheme, ErrNotFound, ErrUnusable, ErrNotHeld} {
 		if !known[id] {
 			t.Errorf("%s has no explanation", id)
 		}
