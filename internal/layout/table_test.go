@@ -37,6 +37,7 @@ var layers = []layer{
 	{path: "internal/layout"},
 	{path: "internal/testwait", stdOnly: true, testing: true},
 	{path: "internal/testneed", stdOnly: true, testing: true},
+	{path: "internal/testneed/dockerd", may: []string{"internal/testneed", "internal/testwait"}, stdOnly: true, testing: true},
 	{path: "internal/failpoint", stdOnly: true, open: true},
 
 	{path: "sdk", stdOnly: true},

@@ -19,7 +19,7 @@ func rounds(t *testing.T) int {
 	t.Helper()
 	s := os.Getenv("WINDLASS_CRASH_ROUNDS")
 	if s == "" {
-		return 2
+		return 5
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {

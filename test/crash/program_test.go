@@ -58,6 +58,8 @@ type host struct {
 	log    string
 	driver string
 	docker string
+	// network is that of jobs on Docker; empty is the engine's own.
+	network string
 	// held holds jobs back until release.
 	held bool
 	// slow makes jobs last long enough to be seen running.
@@ -100,16 +102,7 @@ func (h *host) run(failpoint string, args ...string) result {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = h.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "WINDLASS_STATE=" + h.state(), "WINDLASS_ACTOR=tester@crash",
-		"WINDLASS_FAILPOINT=" + failpoint, "WINDLASS_FAILPOINT_LOG=" + h.log, "EFFECT=" + h.effect}
-	if h.keeperOff {
-		cmd.Env = append(cmd.Env, "WINDLASS_KEEPER=off")
-	}
-	if h.docker != "" {
-		cmd.Env = append(cmd.Env, "DOCKER_HOST="+h.docker)
-	}
+	cmd := h.command(ctx, failpoint, args...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	// A supervisor inherits neither pipe, but a killed command's children must
@@ -132,6 +125,21 @@ func (h *host) run(failpoint string, args ...string) result {
 	return r
 }
 
+// command returns a command of this host's user; failpoint is as for run.
+func (h *host) command(ctx context.Context, failpoint string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = h.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir, "WINDLASS_STATE=" + h.state(), "WINDLASS_ACTOR=tester@crash",
+		"WINDLASS_FAILPOINT=" + failpoint, "WINDLASS_FAILPOINT_LOG=" + h.log, "EFFECT=" + h.effect}
+	if h.keeperOff {
+		cmd.Env = append(cmd.Env, "WINDLASS_KEEPER=off")
+	}
+	if h.docker != "" {
+		cmd.Env = append(cmd.Env, "DOCKER_HOST="+h.docker)
+	}
+	return cmd
+}
+
 // job returns the arguments of a run of this host's driver: it leaves its side
 // effect once, prints some lines, and exits 7.
 func (h *host) job(flags ...string) []string {
@@ -147,6 +155,9 @@ func (h *host) job(flags ...string) []string {
 		return append(args, "--image", "img", "--", "sleep", pause, ";", "lines", "200", ";", "err", "err", ";", "exit", "7")
 	case "docker":
 		args = append(args, "--image", "busybox:local", "-v", h.dir+":"+h.dir, "-e", "EFFECT="+h.effect)
+		if h.network != "" {
+			args = append(args, "--network", h.network)
+		}
 	}
 	if h.held {
 		args = append(args, "-e", "GO="+h.goFile())
@@ -175,6 +186,9 @@ func (h *host) hang(flags ...string) []string {
 		return append(args, "--image", "img", "--", "hang")
 	case "docker":
 		args = append(args, "--image", "busybox:local", "-v", h.dir+":"+h.dir, "-e", "EFFECT="+h.effect)
+		if h.network != "" {
+			args = append(args, "--network", h.network)
+		}
 	}
 	return append(args, "--", "sh", "-c", `trap 'exit 9' TERM; echo x >>"$EFFECT"; while :; do sleep 0.1; done`)
 }
