@@ -8,6 +8,9 @@ import (
 // Commits returns how many transactions the store committed.
 func Commits(s *Store) int64 { return s.w.commits.Load() }
 
+// Refused returns how many transactions found the database locked.
+func Refused(s *Store) int64 { return s.w.refused.Load() }
+
 // WithSchema makes a store use other migrations.
 func (o Options) WithSchema(files fs.FS, version int64, needs string) Options {
 	o.schema = schema{files: files, version: version, needs: needs}

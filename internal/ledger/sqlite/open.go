@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	dbFile = "ledger.db"
-	opOpen = "open ledger"
+	dbFile   = "ledger.db"
+	turnFile = "ledger.turn"
+	opOpen   = "open ledger"
 )
 
 // Open opens the ledger of a state directory, and makes both if they aren't
@@ -57,6 +58,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := s.makeBallast(); err != nil {
 		s.opts.Logger.Debug("ledger: no ballast", "error", err) // the next new row says so
 	}
+	w.turn = openTurn(filepath.Join(dir, turnFile))
 	s.id, s.w = head.LedgerID, w
 	s.readers = newPool(dsn(s.path, "ro", readPragmas()...))
 	go w.run()

@@ -81,7 +81,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(names, " "), "state ledger.ballast ledger.db ledger.db-shm ledger.db-wal ledger.head"; got != want {
+	if got, want := strings.Join(names, " "), "state ledger.ballast ledger.db ledger.db-shm ledger.db-wal ledger.head ledger.turn"; got != want {
 		t.Errorf("files: %s, want %s", got, want)
 	}
 	if err := s.Close(); err != nil {

@@ -3,8 +3,9 @@
 // Files in the state directory, all 0600: ledger.db with its -wal and -shm,
 // ledger.head (the end of the chain, kept apart so that a cut is noticed),
 // ledger.ballast (space that is given up when the disk is full, so that what
-// runs can be ended on record), ledger.lock (held while migrating) and copies
-// named ledger.db.vN-TIME.bak from before migrations.
+// runs can be ended on record), ledger.lock (held while migrating), ledger.turn
+// (held while writing, so that writers queue) and copies named
+// ledger.db.vN-TIME.bak from before migrations.
 //
 // A process writes through one goroutine and one connection. It puts
 // everything that is waiting into one transaction and syncs once for all.

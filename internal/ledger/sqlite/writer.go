@@ -25,6 +25,7 @@ const (
 type writer struct {
 	s       *Store
 	c       *conn
+	turn    *turn
 	queue   chan *call
 	wake    chan struct{}
 	closing chan struct{}
@@ -45,9 +46,11 @@ type writer struct {
 	// ballastTried is when the ballast was last made in vain, ballastErr why.
 	ballastTried time.Time
 	ballastErr   error
-	// commits counts transactions that changed something, and polling says that
-	// other processes' commits are looked for; both for tests.
+	// commits counts transactions that changed something, refused those that
+	// found the database locked, and polling says that other processes' commits
+	// are looked for; all for tests.
 	commits atomic.Int64
+	refused atomic.Int64
 	polling atomic.Bool
 }
 
@@ -170,6 +173,7 @@ func (w *writer) drain() {
 func (w *writer) stop() {
 	close(w.closing)
 	<-w.stopped
+	w.turn.close()
 	w.heads.close()
 }
 
@@ -194,6 +198,9 @@ func (w *writer) refresh(ctx context.Context) error {
 
 // batch runs first and everything that waits behind it.
 func (w *writer) batch(first *call) {
+	// Half of the time is left for a lock that somebody holds out of his turn.
+	w.turn.take(first.gone, w.s.opts.BusyTimeout/2-time.Since(first.at))
+	defer w.turn.give()
 	if err := w.begin(first.gone, first.at); err != nil {
 		if first.state.CompareAndSwap(callQueued, callTaken) {
 			first.finish(w.s.wrap(first.op, err))
@@ -248,6 +255,7 @@ func (w *writer) begin(gone <-chan struct{}, since time.Time) error {
 		if !isBusy(err) || time.Since(since) > w.s.opts.BusyTimeout {
 			return err
 		}
+		w.refused.Add(1)
 		select {
 		case <-gone:
 			return errGone
