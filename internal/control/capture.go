@@ -35,8 +35,6 @@ type capture struct {
 }
 
 const (
-	// syncEvery is how long captured output may stay undurable.
-	syncEvery = time.Second
 	// logRetryMost bounds the waits between attempts to read a log.
 	logRetryMost = 15 * time.Second
 	// logGiveUp is how long after a job's end a log that can't be read is
@@ -80,6 +78,11 @@ func (c *capture) soon(ctx context.Context, d time.Duration) (sdk.Verdict, bool)
 	return "", false
 }
 
+// patience is how long after a job's end a log that doesn't end is still read.
+func (c *capture) patience() time.Duration {
+	return max(c.r.back.Info().Guarantees.Logs.Settle.Max, logGiveUp)
+}
+
 // run opens the store's writer, copies, and opens it again after a break: the
 // writer drops what lies behind the cursor that the driver resumes from.
 func (c *capture) run(ctx context.Context) {
@@ -93,7 +96,7 @@ func (c *capture) run(ctx context.Context) {
 		return
 	}
 	settle := c.r.back.Info().Guarantees.Logs.Settle
-	giveUp := max(settle.Max, logGiveUp)
+	giveUp := c.patience()
 	wait, warned := 200*time.Millisecond, false
 	var failingSince time.Time
 	for {
@@ -141,7 +144,7 @@ func (c *capture) giveUp(cause error) {
 	if err == nil {
 		if w.Cursor() != nil {
 			verdict = sdk.VerdictGap
-			err = w.Append(sdk.LogItem{Gap: &sdk.LogGap{Bytes: -1, Why: "the rest could not be read: " + cause.Error()}})
+			err = w.Append(sdk.LogItem{Gap: &sdk.LogGap{Bytes: -1, Why: c.r.e.o.Redact("the rest could not be read: " + cause.Error())}})
 		}
 		err = errors.Join(err, w.Close())
 	}
@@ -266,109 +269,6 @@ func (c *capture) quietAfterEnd(ctx context.Context, cancel context.CancelFunc, 
 	return q
 }
 
-// keepUp appends to a writer, and makes what was appended durable soon after,
-// also when nothing more comes. What readers see is the writer's own care.
-type keepUp struct {
-	c    *capture
-	w    *joblog.Writer
-	wake chan struct{}
-	free context.CancelFunc
-	gone chan struct{}
-
-	mu sync.Mutex
-	// unsynced: something was appended since the last sync began.
-	unsynced bool
-	lastItem time.Time
-}
-
-func newKeepUp(ctx context.Context, c *capture, w *joblog.Writer) *keepUp {
-	ctx, free := context.WithCancel(context.WithoutCancel(ctx))
-	k := &keepUp{c: c, w: w, wake: make(chan struct{}, 1), free: free, gone: make(chan struct{})}
-	go func() {
-		defer close(k.gone)
-		k.loop(ctx)
-	}()
-	return k
-}
-
-func (k *keepUp) stop() {
-	k.free()
-	<-k.gone
-}
-
-func (k *keepUp) last(since time.Time) time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.lastItem.After(since) {
-		return k.lastItem
-	}
-	return since
-}
-
-func (k *keepUp) append(it sdk.LogItem) error {
-	if err := k.w.Append(it); err != nil {
-		return err
-	}
-	now := k.c.r.e.clock.Now()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if it.Entry != nil || it.Gap != nil {
-		k.lastItem = now
-	}
-	if !k.unsynced {
-		k.unsynced = true
-		select {
-		case k.wake <- struct{}{}:
-		default:
-		}
-	}
-	return nil
-}
-
-func (k *keepUp) loop(ctx context.Context) {
-	for {
-		select {
-		case <-k.wake:
-		case <-ctx.Done():
-			return
-		}
-		for clean := false; !clean; {
-			if k.c.r.e.clock.Sleep(ctx, syncEvery) != nil {
-				return
-			}
-			clean = k.sync()
-		}
-	}
-}
-
-// sync makes durable what was appended, and reports whether it did. Nothing
-// waits for it but its own loop: output that comes meanwhile is taken.
-func (k *keepUp) sync() bool {
-	k.mu.Lock()
-	k.unsynced = false
-	k.mu.Unlock()
-	err := k.w.Sync()
-	if err == nil {
-		return true
-	}
-	k.c.notSaved(err)
-	return false
-}
-
-// notSaved tells the user, once for an attempt, that the disk doesn't take its
-// output. That another holder has taken over shows elsewhere.
-func (c *capture) notSaved(err error) {
-	e := c.r.e
-	var disk *sdk.Error
-	if !errors.As(err, &disk) || disk.ID != joblog.ErrIDDisk {
-		e.log.Debug("log not synced", "run", c.r.id, "err", err)
-		return
-	}
-	c.unsaved.Do(func() {
-		e.warn(c.r.id, "run %s: its output can't be saved at the moment, the job goes on: %v", c.r.id.Short(), err)
-	})
-}
-
 // finishLog ends the log of an attempt that has no capture.
 func (r *runner) finishLog(v sdk.Verdict) error {
 	w, err := r.e.o.Logs.Writer(joblog.Key{Run: r.id, Attempt: r.attempt().Number}, uint64(r.fence))
@@ -402,8 +302,21 @@ func (r *runner) drain(ctx context.Context) error {
 		r.startCapture(ctx, h)
 	}
 	r.capture.jobEnded(r.attempt().State)
+	var tooLate <-chan struct{}
+	if r.attempt().State == sdk.StateLost {
+		// The job may run on, and its log with it.
+		timer, free := r.e.after(ctx, r.capture.patience())
+		defer free()
+		tooLate = timer
+	}
 	for {
 		select {
+		case <-tooLate:
+			r.capture.stop()
+			if r.capture.stopped {
+				return r.drained(ctx, r.cutLog("the rest was not read: the run was given up as lost"))
+			}
+			tooLate = nil
 		case <-r.capture.done:
 			if r.capture.stopped {
 				return errStopped

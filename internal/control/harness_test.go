@@ -40,6 +40,8 @@ type world struct {
 	// log and redact, when not nil, are the engines'.
 	log    *slog.Logger
 	redact func(string) string
+	// gone is why the engines that are opened from now on can't open providers.
+	gone error
 
 	mu       sync.Mutex
 	warnings []string
@@ -49,6 +51,8 @@ type world struct {
 type stepClock struct {
 	mu  sync.Mutex
 	off time.Duration
+	// most, when not 0, bounds every sleep.
+	most time.Duration
 }
 
 func (c *stepClock) Now() time.Time {
@@ -58,6 +62,11 @@ func (c *stepClock) Now() time.Time {
 }
 
 func (c *stepClock) Sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	if c.most > 0 {
+		d = min(d, c.most)
+	}
+	c.mu.Unlock()
 	return sdk.SystemClock().Sleep(ctx, d)
 }
 
@@ -96,7 +105,11 @@ func newWorld(t *testing.T, opts ...option) *world {
 	return w
 }
 
-type providers struct{ b control.Backend }
+type providers struct {
+	b control.Backend
+	// gone, when not nil, is why no run's provider can be opened.
+	gone error
+}
 
 func (p providers) Backend(_ context.Context, name string) (control.Backend, error) {
 	if name != p.b.Name {
@@ -106,6 +119,9 @@ func (p providers) Backend(_ context.Context, name string) (control.Backend, err
 }
 
 func (p providers) BackendFor(ctx context.Context, run ledger.Run) (control.Backend, error) {
+	if p.gone != nil {
+		return control.Backend{}, p.gone
+	}
 	return p.Backend(ctx, run.Provider)
 }
 
@@ -129,7 +145,7 @@ func (w *world) engine() *control.Engine {
 	if w.wrap != nil {
 		b.Provider = w.wrap(p)
 	}
-	e, err := control.New(w.t.Context(), control.Options{Store: w.store, Logs: w.logs, Providers: providers{b}, StateDir: w.dir,
+	e, err := control.New(w.t.Context(), control.Options{Store: w.store, Logs: w.logs, Providers: providers{b, w.gone}, StateDir: w.dir,
 		Actor: "engine@test", Clock: w.clock, Log: w.log, Redact: w.redact, Warn: func(_ sdk.ID, m string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -111,7 +111,7 @@ func (e *Engine) takeUp(ctx context.Context, runs []ledger.Run, g gone, every bo
 		wg.Go(func() {
 			ready := e.openable(ctx, group)
 			if every && len(groups) == 1 && len(ready) == len(runs) {
-				count.Add(int64(e.claimAll(ctx, g)))
+				count.Add(int64(e.claimAll(ctx, runs, g)))
 				return
 			}
 			count.Add(int64(e.claimEach(ctx, ready, g)))
@@ -149,8 +149,17 @@ func (e *Engine) openable(ctx context.Context, runs []ledger.Run) (ready []ledge
 }
 
 // claimAll claims everything that is free, in large steps.
-func (e *Engine) claimAll(ctx context.Context, g gone) (total int) {
-	dead := slices.AppendSeq(slices.Collect(maps.Keys(g.dead)), maps.Keys(g.lapsed))
+func (e *Engine) claimAll(ctx context.Context, runs []ledger.Run, g gone) (total int) {
+	holders := maps.Clone(g.dead)
+	for id := range g.lapsed {
+		holders[id] = true
+	}
+	for _, r := range runs {
+		if !r.Holder.IsZero() && !g.known[r.Holder] {
+			holders[r.Holder] = true // removed by one that couldn't drive its runs
+		}
+	}
+	dead := slices.Collect(maps.Keys(holders))
 	for ctx.Err() == nil {
 		before, err := e.heldBy(ctx, g)
 		if err != nil {
@@ -240,6 +249,12 @@ func (e *Engine) begun(ctx context.Context, run ledger.Run, lapsed time.Time) bo
 // cannotDrive shows why a run is driven by nobody, once, and leaves it to a
 // process that can: it is claimed for the one write alone.
 func (e *Engine) cannotDrive(ctx context.Context, run ledger.Run, cause error) {
+	if run.State == sdk.StateLost {
+		if err := e.closeAbandoned(ctx, run, cause); err != nil && ctx.Err() == nil {
+			e.log.Warn("abandoned run not closed", "run", run.ID, "err", err)
+		}
+		return
+	}
 	if run.State.Terminal() || run.State == sdk.StateUnknown && run.Reason == undrivenReason(cause) {
 		e.log.Debug("run can't be driven here", "run", run.ID, "err", cause)
 		return
@@ -271,8 +286,11 @@ func (e *Engine) showUndriven(ctx context.Context, run ledger.Run, cause error) 
 	c := ledger.Change{V: ledger.ChangeVersion, State: sdk.StateUnknown, Reason: reason(why),
 		Message: text("nobody drives it: " + strings.ToValidUTF8(cmp.Or(cause.Error(), "no reason given"), "?"))}
 	e.redact(&c)
-	w := ledger.Write{Run: run.ID, Holder: e.self.ID, Fence: run.Fence,
-		Events: []ledger.NewEvent{{Attempt: run.Attempt, Kind: ledger.KindObserved, Actor: e.o.Actor, Change: c}}}
+	ev := ledger.NewEvent{Attempt: run.Attempt, Kind: ledger.KindObserved, Actor: e.o.Actor, Change: c}
+	if attemptOver(run.Phase) {
+		ev.Attempt = 0 // between two attempts: the last one's end stands
+	}
+	w := ledger.Write{Run: run.ID, Holder: e.self.ID, Fence: run.Fence, Events: []ledger.NewEvent{ev}}
 	if err := e.o.Store.Write(ctx, w); err != nil {
 		e.log.Warn("state not recorded", "run", run.ID, "err", err)
 	}

@@ -1,0 +1,117 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/joblog"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// syncEvery is how long captured output may stay undurable.
+const syncEvery = time.Second
+
+// keepUp appends to a writer, and makes what was appended durable soon after,
+// also when nothing more comes. What readers see is the writer's own care.
+type keepUp struct {
+	c    *capture
+	w    *joblog.Writer
+	wake chan struct{}
+	free context.CancelFunc
+	gone chan struct{}
+
+	mu sync.Mutex
+	// unsynced: something was appended since the last sync began.
+	unsynced bool
+	lastItem time.Time
+}
+
+func newKeepUp(ctx context.Context, c *capture, w *joblog.Writer) *keepUp {
+	ctx, free := context.WithCancel(context.WithoutCancel(ctx))
+	k := &keepUp{c: c, w: w, wake: make(chan struct{}, 1), free: free, gone: make(chan struct{})}
+	go func() {
+		defer close(k.gone)
+		k.loop(ctx)
+	}()
+	return k
+}
+
+func (k *keepUp) stop() {
+	k.free()
+	<-k.gone
+}
+
+func (k *keepUp) last(since time.Time) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lastItem.After(since) {
+		return k.lastItem
+	}
+	return since
+}
+
+func (k *keepUp) append(it sdk.LogItem) error {
+	if err := k.w.Append(it); err != nil {
+		return err
+	}
+	now := k.c.r.e.clock.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if it.Entry != nil || it.Gap != nil {
+		k.lastItem = now
+	}
+	if !k.unsynced {
+		k.unsynced = true
+		select {
+		case k.wake <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+func (k *keepUp) loop(ctx context.Context) {
+	for {
+		select {
+		case <-k.wake:
+		case <-ctx.Done():
+			return
+		}
+		for clean := false; !clean; {
+			if k.c.r.e.clock.Sleep(ctx, syncEvery) != nil {
+				return
+			}
+			clean = k.sync()
+		}
+	}
+}
+
+// sync makes durable what was appended, and reports whether it did. Nothing
+// waits for it but its own loop: output that comes meanwhile is taken.
+func (k *keepUp) sync() bool {
+	k.mu.Lock()
+	k.unsynced = false
+	k.mu.Unlock()
+	err := k.w.Sync()
+	if err == nil {
+		return true
+	}
+	k.c.notSaved(err)
+	return false
+}
+
+// notSaved tells the user, once for an attempt, that the disk doesn't take its
+// output. That another holder has taken over shows elsewhere.
+func (c *capture) notSaved(err error) {
+	e := c.r.e
+	var disk *sdk.Error
+	if !errors.As(err, &disk) || disk.ID != joblog.ErrIDDisk {
+		e.log.Debug("log not synced", "run", c.r.id, "err", err)
+		return
+	}
+	c.unsaved.Do(func() {
+		e.warn(c.r.id, "run %s: its output can't be saved at the moment, the job goes on: %v", c.r.id.Short(), err)
+	})
+}
