@@ -195,32 +195,7 @@ func (f *Factory) resolve(ctx context.Context, ref string) (*Session, ledger.Run
 		return nil, ledger.Run{}, err
 	}
 	run, err := s.Engine.Resolve(ctx, ref)
-	var e *sdk.Error
-	if errors.As(err, &e) && e.ID == idAmbiguous {
-		if newest, ok := newestOf(ctx, s.Store, ref); ok {
-			return s, newest, nil
-		}
-	}
 	return s, run, err
-}
-
-// newestOf returns the newest run of a name that several have had, as a job
-// that runs every night does. While more than one of them is open, none is
-// meant more than the other.
-func newestOf(ctx context.Context, store ledger.Store, name string) (newest ledger.Run, ok bool) {
-	open := 0
-	for r, err := range store.Runs(ctx, ledger.RunFilter{Name: name}) {
-		if err != nil {
-			return newest, false
-		}
-		if r.Open() {
-			open++
-		}
-		if !ok {
-			newest, ok = r, true
-		}
-	}
-	return newest, ok && open == 0
 }
 
 // attend sees to it that somebody drives an open run: the keeper, or this

@@ -295,22 +295,7 @@ func (s *scripted) Submit(_ context.Context, r control.SubmitRequest) (control.S
 }
 
 func (s *scripted) Resolve(ctx context.Context, ref string) (ledger.Run, error) {
-	var found []ledger.Run
-	for r, err := range s.store.Runs(ctx, ledger.RunFilter{}) {
-		if err != nil {
-			return r, err
-		}
-		if r.Name == ref || len(ref) >= sdk.MinIDSuffix && strings.HasSuffix(r.ID.String(), ref) {
-			found = append(found, r)
-		}
-	}
-	if len(found) == 1 {
-		return found[0], nil
-	}
-	if len(found) > 1 {
-		return ledger.Run{}, &sdk.Error{Code: sdk.InvalidArgument, Op: "find run", ID: idAmbiguous, Err: fmt.Errorf("%q fits several runs", ref)}
-	}
-	return ledger.Run{}, &sdk.Error{Code: sdk.NotFound, Op: "find run", ID: idNoRun, Err: fmt.Errorf("no run is called %q", ref)}
+	return control.ResolveRun(ctx, s.store, ref)
 }
 
 func (s *scripted) Wait(ctx context.Context, id sdk.ID, until control.Milestone) (ledger.Run, error) {

@@ -2,9 +2,7 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/joblog"
@@ -85,64 +83,6 @@ func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.R
 // Attempts returns a run's attempts in order.
 func (e *Engine) Attempts(ctx context.Context, id sdk.ID) ([]ledger.Attempt, error) {
 	return e.o.Store.Attempts(ctx, id)
-}
-
-// Resolve finds a run by its ID, a unique suffix of at least six characters, or
-// its name. Several candidates are InvalidArgument and listed.
-func (e *Engine) Resolve(ctx context.Context, ref string) (ledger.Run, error) {
-	low := strings.ToLower(ref)
-	if id, err := sdk.ParseID(low); err == nil {
-		run, err := e.o.Store.Run(ctx, id)
-		if err == nil || sdk.CodeOf(err) != sdk.NotFound {
-			return run, err
-		}
-	}
-	var found []ledger.Run
-	if len(low) >= sdk.MinIDSuffix && len(low) < sdk.IDLen {
-		if err := collect(e.o.Store.Runs(ctx, ledger.RunFilter{Suffix: low, Limit: 5}), &found); err != nil {
-			return ledger.Run{}, err
-		}
-	}
-	if len(found) == 0 {
-		if err := collect(e.o.Store.Runs(ctx, ledger.RunFilter{Name: ref, Limit: 5}), &found); err != nil {
-			return ledger.Run{}, err
-		}
-		if len(found) > 1 {
-			// The newest of a name is meant while it is the only open one.
-			var open []ledger.Run
-			for _, r := range found {
-				if r.Open() {
-					open = append(open, r)
-				}
-			}
-			if len(open) == 1 {
-				return open[0], nil
-			}
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return ledger.Run{}, &sdk.Error{Code: sdk.NotFound, Op: "find run", ID: "run.not-found", Remedy: "`windlass ps -a` lists all runs",
-			Err: fmt.Errorf("no run has the ID, the suffix of %d characters or the name %q", sdk.MinIDSuffix, ref)}
-	}
-	ids := make([]string, len(found))
-	for i, r := range found {
-		ids[i] = r.ID.String()
-	}
-	return ledger.Run{}, &sdk.Error{Code: sdk.InvalidArgument, Op: "find run", ID: "run.ambiguous", Remedy: "give the full ID",
-		Err: fmt.Errorf("%q fits several runs: %s", ref, strings.Join(ids, ", "))}
-}
-
-func collect[T any](seq iter.Seq2[T, error], into *[]T) error {
-	for v, err := range seq {
-		if err != nil {
-			return err
-		}
-		*into = append(*into, v)
-	}
-	return nil
 }
 
 // FollowOptions chooses what Follow gives.
