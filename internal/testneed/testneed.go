@@ -80,6 +80,13 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
+// Missing ends a test that found out by itself that something isn't there; err
+// says how, and remedy what to do.
+func Missing(t testing.TB, what string, err error, remedy string) {
+	t.Helper()
+	missing(t, what, err, remedy)
+}
+
 // missing ends the test: by a failure in CI, else by a skip.
 func missing(t testing.TB, what string, err error, remedy string) {
 	t.Helper()

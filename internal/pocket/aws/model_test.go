@@ -1,0 +1,149 @@
+package aws
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/windlass-run/windlass/internal/pocket/awsjson"
+	"github.com/windlass-run/windlass/internal/testneed"
+)
+
+var update = flag.Bool("update", false, "write the models of the services from the botocore that is installed")
+
+// modelFiles says where each JSON service keeps its constraints, and which
+// model of botocore they are taken from.
+var modelFiles = []struct{ name, file, source string }{
+	{"ecs", "../ecs/model.json", "ecs/2014-11-13"},
+	{"logs", "../logs/model.json", "logs/2014-03-28"},
+	{"secretsmanager", "../secretsmanager/model.json", "secretsmanager/2017-10-17"},
+	{"ssm", "../ssm/model.json", "ssm/2014-11-06"},
+}
+
+// botocore returns the folder of AWS's models and botocore's version.
+func botocore(t testing.TB) (folder, version string) {
+	t.Helper()
+	python := testneed.Program(t, "python3")
+	// Debian's awscli carries botocore inside itself.
+	const find = `
+try:
+    import botocore
+except ImportError:
+    from awscli import botocore
+import os
+print(os.path.join(os.path.dirname(botocore.__file__), "data"), botocore.__version__)`
+	out, err := exec.CommandContext(t.Context(), python, "-c", find).CombinedOutput()
+	if err != nil {
+		testneed.Missing(t, "botocore, AWS's models", err, "run scripts/setup-test, which installs awscli")
+	}
+	fields := strings.Fields(string(out))
+	return fields[0], fields[1]
+}
+
+// readModel returns botocore's model of a service, whole.
+func readModel(t testing.TB, folder, source string) []byte {
+	t.Helper()
+	name := filepath.Join(folder, filepath.FromSlash(source), "service-2.json")
+	if data, err := os.ReadFile(name); err == nil {
+		return data
+	}
+	f, err := os.Open(name + ".gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // it is only read
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// prune keeps what the inputs of some operations need.
+func prune(t testing.TB, data []byte, actions []string) []byte {
+	t.Helper()
+	var whole awsjson.Model
+	if err := json.Unmarshal(data, &whole); err != nil {
+		t.Fatal(err)
+	}
+	small := awsjson.Model{Operations: map[string]awsjson.Operation{}, Shapes: map[string]*awsjson.Shape{}}
+	var keep func(ref *awsjson.Ref)
+	keep = func(ref *awsjson.Ref) {
+		if ref == nil || small.Shapes[ref.Shape] != nil {
+			return
+		}
+		s := whole.Shapes[ref.Shape]
+		small.Shapes[ref.Shape] = s
+		for _, m := range s.Members {
+			keep(&m)
+		}
+		keep(s.Member)
+		keep(s.Key)
+		keep(s.Value)
+	}
+	for _, a := range actions {
+		op, ok := whole.Operations[a]
+		if !ok {
+			t.Errorf("botocore knows no operation %s", a)
+		}
+		keep(op.Input)
+		small.Operations[a] = awsjson.Operation{Input: op.Input}
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(small); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestModels checks that the constraints that the services keep are those of
+// AWS's published models, for every operation that they offer.
+func TestModels(t *testing.T) {
+	folder, version := botocore(t)
+	server := newServer(t, Options{})
+	for _, m := range modelFiles {
+		i := slices.IndexFunc(server.services, func(s *awsjson.Service) bool { return s.Name == m.name })
+		if i < 0 {
+			t.Errorf("no service %s", m.name)
+			continue
+		}
+		actions := server.services[i].Actions()
+		slices.Sort(actions)
+		want := prune(t, readModel(t, folder, m.source), actions)
+		if *update {
+			if err := os.WriteFile(m.file, want, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if version != modelVersion {
+			t.Logf("botocore is %s, the models are from %s: not compared", version, modelVersion)
+			continue
+		}
+		got, err := os.ReadFile(m.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what botocore %s says: go test ./internal/pocket/aws -run Models -update", m.file, version)
+		}
+	}
+}
+
+// modelVersion is the botocore that the models were written from.
+const modelVersion = "1.43.11"

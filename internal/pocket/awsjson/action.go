@@ -1,0 +1,143 @@
+package awsjson
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	protocol "github.com/aws/smithy-go/transport/http/protocol/awsjson"
+
+	"github.com/windlass-run/windlass/internal/pocket/fault"
+)
+
+// Call is what a handler may know of its call beside the input.
+type Call struct {
+	// Action is the operation's name, "RunTask".
+	Action string
+	// Region and AccessKey come from the signature's credential scope.
+	Region, AccessKey string
+	// ID is the request's ID, which goes back in a header.
+	ID string
+	// At is the pocket cloud's time when it came in.
+	At time.Time
+	// Body is the request's body.
+	Body []byte
+}
+
+// Action carries out one operation: it decodes a request's body, handles it and
+// encodes the output.
+type Action struct {
+	name string
+	do   func(ctx context.Context, call Call, s *Service, body []byte) ([]byte, error)
+}
+
+// Handle makes an action. The schemas are those of the operation and its input
+// in the SDK's package; f returns the output or an *Error.
+func Handle[I any, O smithy.Serializable](operation, input *smithy.Schema, f func(context.Context, Call, *I) (O, error)) Action {
+	name := operation.ID().Name
+	return Action{name: name, do: func(ctx context.Context, call Call, s *Service, body []byte) ([]byte, error) {
+		if err := s.validate(name, input, body); err != nil {
+			return nil, err
+		}
+		call.Body = body
+		in := new(I)
+		if err := json.Unmarshal(body, in); err != nil {
+			return nil, Errorf("SerializationException", "%v", err)
+		}
+		out, err := f(ctx, call, in)
+		if err != nil {
+			return nil, err
+		}
+		return encode(ctx, operation, out)
+	}}
+}
+
+// HandlePlain makes an action of plain structs, whose members have the names of
+// the wire. The service's model alone checks the input.
+func HandlePlain[I, O any](name string, f func(context.Context, Call, *I) (*O, error)) Action {
+	return Action{name: name, do: func(ctx context.Context, call Call, s *Service, body []byte) ([]byte, error) {
+		if err := s.validate(name, nil, body); err != nil {
+			return nil, err
+		}
+		call.Body = body
+		in := new(I)
+		if err := json.Unmarshal(body, in); err != nil {
+			return nil, Errorf("SerializationException", "%v", err)
+		}
+		out, err := f(ctx, call, in)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	}}
+}
+
+// encode writes an output with the SDK's encoder. That is made for requests,
+// but the body of either is one structure, written the same way.
+func encode(ctx context.Context, operation *smithy.Schema, out smithy.Serializable) ([]byte, error) {
+	req := smithyhttp.NewStackRequest().(*smithyhttp.Request)
+	req.URL = &url.URL{Scheme: "http", Host: "pocket"}
+	// Any schema does as the input's: it only must be there and no stream.
+	op := smithy.NewOperationSchema(operation, operation, nil)
+	if err := protocol.New11(smithy.NewServiceSchema(operation, "")).SerializeRequest(ctx, op, out, req); err != nil {
+		return nil, fmt.Errorf("encode the reply of %s: %w", operation.ID().Name, err)
+	}
+	return io.ReadAll(req.GetStream())
+}
+
+// Service is one API: operations under a prefix.
+type Service struct {
+	// Prefix is what stands before the operation in X-Amz-Target.
+	Prefix string
+	// Name is the service's in the signature's scope and in action names.
+	Name string
+	// Model holds the constraints on inputs.
+	Model *Model
+	// Invalid words the refusal of an input that breaks a constraint.
+	Invalid func(Violation) *Error
+
+	actions map[string]Action
+}
+
+// Offer adds operations.
+func (s *Service) Offer(actions ...Action) {
+	if s.actions == nil {
+		s.actions = map[string]Action{}
+	}
+	for _, a := range actions {
+		s.actions[a.name] = a
+	}
+}
+
+// Actions returns the names of the operations that are offered.
+func (s *Service) Actions() []string {
+	names := make([]string, 0, len(s.actions))
+	for name := range s.actions {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Do carries out a call.
+func (s *Service) Do(ctx context.Context, call Call, body []byte) fault.Reply {
+	action, ok := s.actions[call.Action]
+	if !ok {
+		return Errorf("UnknownOperationException", "The pocket cloud doesn't offer %s:%s.", s.Name, call.Action).Reply()
+	}
+	out, err := action.do(ctx, call, s, body)
+	if err != nil {
+		var refusal *Error
+		if !errors.As(err, &refusal) {
+			refusal = &Error{Code: "ServerException", Message: err.Error(), Status: http.StatusInternalServerError}
+		}
+		return refusal.Reply()
+	}
+	return fault.Reply{Status: http.StatusOK, Header: http.Header{"Content-Type": {contentType}}, Body: out}
+}

@@ -1,0 +1,160 @@
+package ssm
+
+import (
+	"context"
+	"encoding/base64"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/windlass-run/windlass/internal/pocket/awsjson"
+)
+
+// nameForm and maxLevels are the rules for names:
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-su-create.html
+var nameForm = regexp.MustCompile(`^[a-zA-Z0-9_.\-/]+$`)
+
+const (
+	maxLevels = 15
+	// maxStandard and maxAdvanced bound the value's bytes by tier.
+	maxStandard, maxAdvanced = 4096, 8192
+)
+
+type putInput struct {
+	Name, Value    string
+	Type, Tier     string
+	DataType       *string
+	Overwrite      bool
+	AllowedPattern *string
+	Tags           []struct{ Key, Value string }
+}
+
+type putOutput struct {
+	Tier    string
+	Version int64
+}
+
+func (s *Service) putParameter(_ context.Context, _ awsjson.Call, in *putInput) (*putOutput, error) {
+	bare := strings.ToLower(strings.TrimPrefix(in.Name, "/"))
+	switch {
+	case !nameForm.MatchString(in.Name):
+		return nil, awsjson.Errorf("ValidationException", "Parameter name: can't be prefixed with \"ssm\" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_")
+	case strings.HasPrefix(bare, "aws") || strings.HasPrefix(bare, "ssm"):
+		return nil, awsjson.Errorf("ValidationException", "Parameter name: can't be prefixed with \"aws\" or \"ssm\" (case-insensitive).")
+	case strings.Contains(bare, "/") && !strings.HasPrefix(in.Name, "/"):
+		return nil, awsjson.Errorf("ValidationException", "Parameter name must be a fully qualified name.")
+	case strings.Count(in.Name, "/") > maxLevels:
+		return nil, awsjson.Errorf("HierarchyLevelLimitExceededException", "A hierarchy can have a maximum of %d levels.", maxLevels)
+	}
+	limit, tier := maxStandard, "Standard"
+	if in.Tier == "Advanced" || in.Tier == "Intelligent-Tiering" && len(in.Value) > maxStandard {
+		limit, tier = maxAdvanced, "Advanced"
+	}
+	if len(in.Value) > limit {
+		return nil, awsjson.Errorf("ValidationException", "Standard tier parameters support a maximum parameter value of %d characters.", limit)
+	}
+	if in.AllowedPattern != nil {
+		re, err := regexp.Compile(*in.AllowedPattern)
+		if err != nil {
+			return nil, awsjson.Errorf("InvalidAllowedPatternException", "The allowed pattern is no regular expression.")
+		}
+		if !re.MatchString(in.Value) {
+			return nil, awsjson.Errorf("ParameterPatternMismatchException", "Parameter value, cannot be validated against allowedPattern: %s", *in.AllowedPattern)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.parameters[in.Name]
+	switch {
+	case p == nil:
+		if in.Type == "" {
+			return nil, awsjson.Errorf("ValidationException", "A parameter type is required when you create a parameter.")
+		}
+		p = &parameter{Name: in.Name, Type: in.Type}
+		s.parameters[in.Name] = p
+	case !in.Overwrite:
+		return nil, awsjson.Errorf("ParameterAlreadyExists", "The parameter already exists. To overwrite this value, set the overwrite option in the request to true.")
+	case in.Type != "":
+		p.Type = in.Type
+	}
+	p.Versions = append(p.Versions, value{in.Value, s.o.Now()})
+	return &putOutput{Tier: tier, Version: int64(len(p.Versions))}, nil
+}
+
+type shown struct {
+	ARN, DataType, Name, Type, Value string
+	LastModifiedDate                 float64
+	Selector                         string `json:",omitempty"`
+	Version                          int64
+}
+
+// show returns what a reader gets: without decryption a secure value is the
+// ciphertext of it, which nobody can read here.
+func (s *Service) show(p *parameter, number int, selector string, decrypt bool) *shown {
+	v := p.Versions[number-1]
+	text := v.Text
+	if p.Type == "SecureString" && !decrypt {
+		text = "AQICAHh" + base64.StdEncoding.EncodeToString([]byte(p.Name))
+	}
+	return &shown{ARN: s.arn(p.Name), DataType: "text", Name: p.Name, Type: p.Type, Value: text, Selector: selector,
+		LastModifiedDate: float64(v.At.UnixMilli()) / 1000, Version: int64(number)}
+}
+
+type getInput struct {
+	Name           string
+	WithDecryption bool
+}
+
+type getOutput struct{ Parameter *shown }
+
+func (s *Service) getParameter(_ context.Context, _ awsjson.Call, in *getInput) (*getOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, n, selector, ok := s.find(in.Name)
+	if !ok {
+		if p != nil {
+			return nil, awsjson.Errorf("ParameterVersionNotFound", "Systems Manager could not find version %s of %s.", strings.TrimPrefix(selector, ":"), p.Name)
+		}
+		return nil, awsjson.Errorf("ParameterNotFound", "Parameter %s not found.", in.Name)
+	}
+	return &getOutput{s.show(p, n, selector, in.WithDecryption)}, nil
+}
+
+type getManyInput struct {
+	Names          []string
+	WithDecryption bool
+}
+
+type getManyOutput struct {
+	InvalidParameters []string
+	Parameters        []*shown
+}
+
+func (s *Service) getParameters(_ context.Context, _ awsjson.Call, in *getManyInput) (*getManyOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &getManyOutput{InvalidParameters: []string{}, Parameters: []*shown{}}
+	for i, name := range in.Names {
+		if slices.Contains(in.Names[:i], name) {
+			return nil, awsjson.Errorf("ValidationException", "The request contains the parameter %s twice.", name)
+		}
+		if p, n, selector, ok := s.find(name); ok {
+			out.Parameters = append(out.Parameters, s.show(p, n, selector, in.WithDecryption))
+		} else {
+			out.InvalidParameters = append(out.InvalidParameters, name)
+		}
+	}
+	return out, nil
+}
+
+type deleteInput struct{ Name string }
+
+func (s *Service) deleteParameter(_ context.Context, _ awsjson.Call, in *deleteInput) (*struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parameters[in.Name] == nil {
+		return nil, awsjson.Errorf("ParameterNotFound", "Parameter %s not found.", in.Name)
+	}
+	delete(s.parameters, in.Name)
+	return &struct{}{}, nil
+}
