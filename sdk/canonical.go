@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -27,7 +27,10 @@ func EncodeCanonical(v any) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Code: InvalidArgument, Op: "encode", Err: err}
 	}
-	return canonicalize(raw)
+	if !utf8.Valid(raw) {
+		return nil, Errorf(InvalidArgument, "encode", "text is not UTF-8")
+	}
+	return reorder(raw)
 }
 
 // HashCanonical returns the SHA-256 of an encoding, in hex.
@@ -97,24 +100,37 @@ func CanonicalJSON(raw []byte) ([]byte, error) {
 	return canonicalize(raw)
 }
 
+// canonicalize takes JSON from anywhere.
 func canonicalize(raw []byte) ([]byte, error) {
 	if !utf8.Valid(raw) {
 		return nil, Errorf(InvalidArgument, "encode", "text is not UTF-8")
 	}
+	if !json.Valid(raw) {
+		return nil, &Error{Code: InvalidArgument, Op: "encode", Err: syntaxError(raw)}
+	}
+	return reorder(raw)
+}
+
+// syntaxError says what is wrong with JSON that isn't valid.
+func syntaxError(raw []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	var value json.RawMessage
+	if err := dec.Decode(&value); err != nil {
+		return err
+	}
+	return errors.New("more than one JSON value")
+}
+
+// reorder takes valid JSON in UTF-8.
+func reorder(raw []byte) ([]byte, error) {
 	if loneSurrogate(raw) {
 		return nil, Errorf(InvalidArgument, "encode", "text has half of a surrogate pair")
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var out bytes.Buffer
-	out.Grow(len(raw))
-	if err := canonicalValue(dec, &out, 0); err != nil {
+	c := canon{in: raw, out: make([]byte, 0, len(raw))}
+	if err := c.value(0); err != nil {
 		return nil, &Error{Code: InvalidArgument, Op: "encode", Err: err}
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, Errorf(InvalidArgument, "encode", "more than one JSON value")
-	}
-	return out.Bytes(), nil
+	return c.out, nil
 }
 
 // loneSurrogate reports whether raw JSON has an escape such as \ud800 without
@@ -152,96 +168,163 @@ func loneSurrogate(raw []byte) bool {
 // maxDepth bounds nesting, so that hostile input can't exhaust the stack.
 const maxDepth = 100
 
-func canonicalValue(dec *json.Decoder, out *bytes.Buffer, depth int) error {
+// canon goes over valid JSON and writes it canonically.
+type canon struct {
+	in  []byte // what is left
+	out []byte
+	// spare holds members that have to change places.
+	spare []byte
+}
+
+// member is one member of an object in out: its key, and where it stands, from
+// the key's quote to the end of the value.
+type member struct {
+	key      string
+	from, to int
+}
+
+// peek skips white space and returns the next byte.
+func (c *canon) peek() byte {
+	for i, b := range c.in {
+		if b != ' ' && b != '\t' && b != '\n' && b != '\r' {
+			c.in = c.in[i:]
+			return b
+		}
+	}
+	return 0
+}
+
+func (c *canon) value(depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("nested more than %d deep", maxDepth)
 	}
-	tok, err := dec.Token()
-	if err != nil {
+	switch b := c.peek(); b {
+	case '{':
+		return c.object(depth)
+	case '[':
+		return c.array(depth)
+	case '"':
+		_, err := c.text()
 		return err
-	}
-	switch t := tok.(type) {
-	case json.Delim:
-		switch t {
-		case '{':
-			return canonicalObject(dec, out, depth)
-		case '[':
-			out.WriteByte('[')
-			for i := 0; dec.More(); i++ {
-				if i > 0 {
-					out.WriteByte(',')
-				}
-				if err := canonicalValue(dec, out, depth+1); err != nil {
-					return err
-				}
-			}
-			if _, err := dec.Token(); err != nil {
-				return err
-			}
-			out.WriteByte(']')
-			return nil
-		}
-		return fmt.Errorf("unexpected %q", t)
-	case json.Number:
-		if strings.ContainsAny(string(t), ".eE") {
-			return fmt.Errorf("number %s is not an integer; write it as text", t)
-		}
-		if t == "-0" {
-			t = "0"
-		}
-		out.WriteString(string(t))
-		return nil
+	case 't', 'n':
+		c.copy(len("true"))
+	case 'f':
+		c.copy(len("false"))
 	default:
-		b, err := marshalPlain(t)
-		if err != nil {
-			return err
-		}
-		out.Write(b)
-		return nil
+		return c.number()
 	}
+	return nil
 }
 
-func canonicalObject(dec *json.Decoder, out *bytes.Buffer, depth int) error {
-	type member struct {
-		key string
-		val []byte
+// copy takes n bytes over as they are.
+func (c *canon) copy(n int) {
+	c.out = append(c.out, c.in[:n]...)
+	c.in = c.in[n:]
+}
+
+func (c *canon) number() error {
+	n := 0
+	for n < len(c.in) && strings.IndexByte("0123456789+-.eE", c.in[n]) >= 0 {
+		n++
 	}
-	var members []member
-	for dec.More() {
-		tok, err := dec.Token()
-		if err != nil {
+	switch t := c.in[:n]; {
+	case bytes.ContainsAny(t, ".eE"):
+		return fmt.Errorf("number %s is not an integer; write it as text", t)
+	case string(t) == "-0":
+		c.in = c.in[1:]
+		n--
+	}
+	c.copy(n)
+	return nil
+}
+
+// text takes a string over, and returns what it says. Escapes are written as
+// encoding/json writes them.
+func (c *canon) text() (string, error) {
+	end, plain := 1, true
+	for ; c.in[end] != '"'; end++ {
+		switch c.in[end] {
+		case '\\':
+			plain = false
+			end++
+		case 0xe2: // U+2028 and U+2029 begin with it, which are written as escapes
+			plain = false
+		}
+	}
+	raw := c.in[:end+1]
+	c.in = c.in[end+1:]
+	if plain {
+		c.out = append(c.out, raw...)
+		return string(raw[1:end]), nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", err
+	}
+	b, err := marshalPlain(s)
+	c.out = append(c.out, b...)
+	return s, err
+}
+
+func (c *canon) array(depth int) error {
+	c.copy(1)
+	for i := 0; c.peek() != ']'; i++ {
+		if i > 0 {
+			c.copy(1) // the comma
+		}
+		if err := c.value(depth + 1); err != nil {
 			return err
 		}
-		key, ok := tok.(string)
-		if !ok {
-			return fmt.Errorf("unexpected key %v", tok)
+	}
+	c.copy(1)
+	return nil
+}
+
+func (c *canon) object(depth int) error {
+	c.copy(1)
+	var few [16]member
+	members, sorted, begin := few[:0], true, len(c.out)
+	for i := 0; c.peek() != '}'; i++ {
+		if i > 0 {
+			c.copy(1) // the comma
+			c.peek()
 		}
-		var val bytes.Buffer
-		if err := canonicalValue(dec, &val, depth+1); err != nil {
+		m := member{from: len(c.out)}
+		var err error
+		if m.key, err = c.text(); err != nil {
 			return err
 		}
-		members = append(members, member{key, val.Bytes()})
+		c.peek()
+		c.copy(1) // the colon
+		if err := c.value(depth + 1); err != nil {
+			return err
+		}
+		m.to = len(c.out)
+		if i > 0 {
+			last := members[i-1].key
+			if last == m.key {
+				return fmt.Errorf("key %q stands twice", m.key)
+			}
+			sorted = sorted && last < m.key
+		}
+		members = append(members, m)
 	}
-	if _, err := dec.Token(); err != nil {
-		return err
+	c.copy(1)
+	if sorted {
+		return nil
 	}
-	sort.SliceStable(members, func(i, j int) bool { return members[i].key < members[j].key })
-	out.WriteByte('{')
+	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.key, b.key) })
+	c.spare = append(c.spare[:0], c.out[begin:]...)
+	out := c.out[:begin]
 	for i, m := range members {
 		if i > 0 {
 			if members[i-1].key == m.key {
 				return fmt.Errorf("key %q stands twice", m.key)
 			}
-			out.WriteByte(',')
+			out = append(out, ',')
 		}
-		k, err := marshalPlain(m.key)
-		if err != nil {
-			return err
-		}
-		out.Write(k)
-		out.WriteByte(':')
-		out.Write(m.val)
+		out = append(out, c.spare[m.from-begin:m.to-begin]...)
 	}
-	out.WriteByte('}')
+	c.out = append(out, '}')
 	return nil
 }
