@@ -85,15 +85,25 @@ func (w *Writer) end(op string, v sdk.Verdict) (*plan, error) {
 		w.at.Lost = w.out.Lost + w.out.missing(&w.at, allStreams)
 		w.buf, w.loss = nil, nil
 	}
-	if d, err := w.s.look(w.dir, headers{}); err == nil {
-		for _, e := range w.segs {
-			if !slices.ContainsFunc(d.chain, func(h *header) bool { return h.ID == e.id }) {
-				w.truncated = true // an older holder's cap was faster than the fence
-			}
-		}
+	if slices.ContainsFunc(w.segs, func(e extent) bool { return e.id.term != w.term }) {
+		w.missed()
 	}
 	p, err := w.plan()
 	return p, diskError(op, err)
+}
+
+// missed notes segments that an older holder's cap has dropped: it was faster
+// than the fence. It can't have dropped any that it never saw.
+func (w *Writer) missed() {
+	d, err := w.s.look(w.dir, headers{})
+	if err != nil {
+		return
+	}
+	for _, e := range w.segs {
+		if !slices.ContainsFunc(d.chain, func(h *header) bool { return h.ID == e.id }) {
+			w.truncated = true
+		}
+	}
 }
 
 // verdict is v, made worse by what happened here.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -59,13 +60,65 @@ func (o osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	return osFile{f, o.group}, nil
 }
 
-func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
-func (osFS) ReadDir(name string) ([]fs.DirEntry, error)   { return os.ReadDir(name) }
-func (osFS) Stat(name string) (fs.FileInfo, error)        { return os.Stat(name) }
-func (osFS) Remove(name string) error                     { return os.Remove(name) }
-func (osFS) RemoveAll(name string) error                  { return os.RemoveAll(name) }
+// MkdirAll tries the folder itself first: that of a new log is missing, and all
+// above it but one are there.
+func (o osFS) MkdirAll(name string, perm fs.FileMode) error {
+	err := os.Mkdir(name, perm)
+	if errors.Is(err, fs.ErrNotExist) && os.Mkdir(filepath.Dir(name), perm) == nil {
+		err = os.Mkdir(name, perm)
+	}
+	if err == nil {
+		return nil
+	}
+	return os.MkdirAll(name, perm)
+}
+func (osFS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
+func (osFS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
+func (osFS) Remove(name string) error                   { return os.Remove(name) }
+func (osFS) RemoveAll(name string) error                { return os.RemoveAll(name) }
 func (o osFS) SyncDir(name string) error {
 	return o.group.do(func() error { return syncDir(name) })
+}
+
+// syncAll makes files and the names in folders durable, in this order, as one
+// sync for the group.
+func (o osFS) syncAll(files []File, dirs []string) error {
+	return o.group.do(func() error {
+		for _, f := range files {
+			if of, ok := f.(osFile); ok {
+				if err := of.File.Sync(); err != nil {
+					return err
+				}
+			}
+		}
+		for _, dir := range dirs {
+			if err := syncDir(dir); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// syncAll makes files and the names in folders durable: together where the file
+// system can, else one after the other.
+func syncAll(system FS, files []File, dirs []string) error {
+	if o, ok := system.(interface {
+		syncAll(files []File, dirs []string) error
+	}); ok {
+		return o.syncAll(files, dirs)
+	}
+	for _, f := range files {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	for _, dir := range dirs {
+		if err := system.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isFull reports whether err says that there is no room.

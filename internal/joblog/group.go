@@ -11,10 +11,12 @@ type syncGroup struct {
 	// where the host can't.
 	whole func() error
 
-	mu     sync.Mutex
-	busy   int
-	queue  []waiting
-	merged int64
+	mu    sync.Mutex
+	busy  int
+	queue []waiting
+	// asked counts what came, merged what one sync of everything served; for
+	// tests.
+	asked, merged int64
 }
 
 type waiting struct {
@@ -32,6 +34,7 @@ const (
 // do makes what direct makes durable.
 func (g *syncGroup) do(direct func() error) error {
 	g.mu.Lock()
+	g.asked++
 	if g.busy < directSyncs || g.whole == nil {
 		g.busy++
 		g.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -97,11 +98,15 @@ func (w *Writer) open(op string) error {
 	if d.top.compare(w.term) > 0 {
 		return w.fencedBy(d.top.Epoch)
 	}
-	base, err := s.newest(w.dir, d.claims)
+	w.fenced = time.Now()
+	// Our own file says nothing yet. Without another there is none to remove.
+	others := slices.DeleteFunc(d.claims, func(t term) bool { return t == w.term })
+	w.swept = len(others) == 0
+	base, err := s.newest(w.dir, others)
 	if err != nil {
 		return diskError(op, err)
 	}
-	w.second = slices.ContainsFunc(d.claims, func(t term) bool { return t.Epoch == w.term.Epoch && t != w.term })
+	w.second = slices.ContainsFunc(others, func(t term) bool { return t.Epoch == w.term.Epoch })
 	if base == nil {
 		base = &checkpoint{At: newState()}
 	}

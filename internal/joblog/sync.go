@@ -112,38 +112,36 @@ func (w *Writer) checkpoint(p *plan) (*checkpoint, error) {
 }
 
 // files makes the segments and their names durable.
-func (w *Writer) files(p *plan) error {
+func (w *Writer) files(p *plan) (err error) {
+	var files []File
 	for _, id := range p.dirty {
-		f, err := w.s.fs.OpenFile(filepath.Join(w.dir, id.name()), os.O_RDWR, 0)
-		if isMissing(err) {
+		f, oerr := w.s.fs.OpenFile(filepath.Join(w.dir, id.name()), os.O_RDWR, 0)
+		if isMissing(oerr) {
 			continue // the cap dropped it
 		}
-		if err != nil {
-			return err
+		if oerr != nil {
+			return oerr
 		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return err
-		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		files = append(files, f)
 	}
 	if p.seg != nil {
-		if err := p.seg.file.Sync(); err != nil {
-			return err
-		}
+		files = append(files, p.seg.file)
 	}
+	var dirs []string
 	if p.dir {
-		if err := w.s.fs.SyncDir(w.dir); err != nil {
-			return err
-		}
+		dirs = append(dirs, w.dir)
 	}
 	if w.parents {
-		if err := w.s.fs.SyncDir(filepath.Dir(w.dir)); err != nil {
-			return err
-		}
-		if err := w.s.fs.SyncDir(w.s.dir); err != nil {
-			return err
-		}
-		w.parents = false
+		dirs = append(dirs, filepath.Dir(w.dir), w.s.dir)
 	}
+	if len(files)+len(dirs) == 0 {
+		return nil
+	}
+	if err := syncAll(w.s.fs, files, dirs); err != nil {
+		return err
+	}
+	w.parents = false
 	return nil
 }
 
