@@ -98,7 +98,11 @@ func (e *Engine) closeAbandoned(ctx context.Context, run ledger.Run, cause error
 	if err != nil {
 		return err
 	}
-	r := e.newRunner(run, attempts, Backend{Name: run.Provider}, sdk.JobSpec{}, settings{})
+	set, err := decodeSettings(run.Settings)
+	if err != nil {
+		return err
+	}
+	r := e.newRunner(run, attempts, Backend{Name: run.Provider}, sdk.JobSpec{}, set)
 	if err = r.closeUnreached(ctx, cause); err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ type capture struct {
 	r   *runner
 	h   sdk.JobHandle
 	key joblog.Key
+	// own: the attempt began here, and so nobody else has captured any of it.
+	own bool
 
 	cancel context.CancelFunc
 	ended  chan struct{} // closed once the job is over
@@ -47,7 +49,7 @@ func (r *runner) startCapture(ctx context.Context, h sdk.JobHandle) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c := &capture{r: r, h: h, key: joblog.Key{Run: r.id, Attempt: r.attempt().Number}, cancel: cancel,
+	c := &capture{r: r, h: h, key: joblog.Key{Run: r.id, Attempt: r.attempt().Number}, own: r.sent == r.attempt().Number, cancel: cancel,
 		ended: make(chan struct{}), done: make(chan struct{})}
 	r.capture = c
 	go func() {
@@ -86,9 +88,11 @@ func (c *capture) patience() time.Duration {
 // run opens the store's writer, copies, and opens it again after a break: the
 // writer drops what lies behind the cursor that the driver resumes from.
 func (c *capture) run(ctx context.Context) {
-	if v, ended, err := c.r.e.o.Logs.Verdict(c.key); err == nil && ended {
-		c.verdict = v // an earlier holder came to the end
-		return
+	if !c.own {
+		if v, ended, err := c.r.e.o.Logs.Verdict(c.key); err == nil && ended {
+			c.verdict = v // an earlier holder came to the end
+			return
+		}
 	}
 	logger, ok := sdk.Of(c.r.back.Provider, sdk.Logger())
 	if !ok {
@@ -295,7 +299,7 @@ func (r *runner) drain(ctx context.Context) error {
 		return r.drained(ctx, sdk.VerdictComplete)
 	}
 	if r.capture == nil {
-		h, err := sdk.DecodeHandle(r.attempt().Handle)
+		h, err := r.decodeHandle()
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (r *runner) clean(ctx context.Context) error {
 	if keep || !ok {
 		return r.over(ctx, ledger.KindKept, ledger.PhaseKept, "")
 	}
-	h, err := sdk.DecodeHandle(a.Handle)
+	h, err := r.decodeHandle()
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (r *runner) cleaned(ctx context.Context, left string) error {
 func (r *runner) over(ctx context.Context, kind ledger.Kind, phase ledger.Phase, left string) error {
 	evs := []ledger.NewEvent{r.event(kind, ledger.Change{Phase: phase, CleanupErr: text(left)})}
 	if r.run.State.Terminal() {
-		r.e.removeSpool(r.id)
+		r.removeSpool()
 		evs = append(evs, ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
 	}
 	return r.record(ctx, evs...)
@@ -73,7 +73,7 @@ func (r *runner) over(ctx context.Context, kind ledger.Kind, phase ledger.Phase,
 // next finishes the run, or prepares its next attempt.
 func (r *runner) next(ctx context.Context) error {
 	if r.run.State.Terminal() {
-		r.e.removeSpool(r.id)
+		r.removeSpool()
 		return r.record(ctx, ledger.NewEvent{Kind: ledger.KindFinished, Change: ledger.Change{Finished: true}})
 	}
 	if !r.run.CancelAt.IsZero() {

@@ -189,7 +189,7 @@ func (r *runner) sendCancel(ctx context.Context, grace *time.Duration, cause sdk
 		r.ending.failures++
 		return false, r.show(ctx, r.attempt().State, r.attempt().Reason, "provider "+r.back.Name+" can't cancel; the job goes on", nil)
 	}
-	h, err := sdk.DecodeHandle(r.attempt().Handle)
+	h, err := r.decodeHandle()
 	if err != nil {
 		return false, err
 	}

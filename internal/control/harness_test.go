@@ -40,6 +40,8 @@ type world struct {
 	// log and redact, when not nil, are the engines'.
 	log    *slog.Logger
 	redact func(string) string
+	// count, when not nil, wraps the engines' ledger.
+	count func(ledger.Store) ledger.Store
 	// gone is why the engines that are opened from now on can't open providers.
 	gone error
 
@@ -145,7 +147,11 @@ func (w *world) engine() *control.Engine {
 	if w.wrap != nil {
 		b.Provider = w.wrap(p)
 	}
-	e, err := control.New(w.t.Context(), control.Options{Store: w.store, Logs: w.logs, Providers: providers{b, w.gone}, StateDir: w.dir,
+	var store ledger.Store = w.store
+	if w.count != nil {
+		store = w.count(store)
+	}
+	e, err := control.New(w.t.Context(), control.Options{Store: store, Logs: w.logs, Providers: providers{b, w.gone}, StateDir: w.dir,
 		Actor: "engine@test", Clock: w.clock, Log: w.log, Redact: w.redact, Warn: func(_ sdk.ID, m string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -139,7 +139,11 @@ func (r *runner) accepted(ctx context.Context, kind ledger.Kind, h sdk.JobHandle
 	if adopted {
 		c.Detail = map[string]string{"adopted": "it was there already"}
 	}
-	return r.record(ctx, r.event(kind, c))
+	if err := r.record(ctx, r.event(kind, c)); err != nil {
+		return err
+	}
+	r.handle, r.handleOf, r.sent = h, b, r.attempt().Number
+	return nil
 }
 
 // waitForRoom is for refusals that made no object and may pass: the same

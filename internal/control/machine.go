@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
@@ -50,19 +51,26 @@ func Transitions() []Transition {
 	}
 }
 
-// legalStep reports whether kind may take an attempt from one phase to another.
-func legalStep(kind ledger.Kind, from, to ledger.Phase) bool {
+// step is one way through the state machine.
+type step struct {
+	kind     ledger.Kind
+	from, to ledger.Phase
+}
+
+// legalSteps is Transitions, made into a set once: every event is looked up.
+var legalSteps = sync.OnceValue(func() map[step]bool {
+	set := map[step]bool{}
 	for _, t := range Transitions() {
-		if t.Kind != kind || t.To != to {
-			continue
-		}
-		for _, f := range t.From {
-			if f == from {
-				return true
-			}
+		for _, from := range t.From {
+			set[step{t.Kind, from, t.To}] = true
 		}
 	}
-	return false
+	return set
+})
+
+// legalStep reports whether kind may take an attempt from one phase to another.
+func legalStep(kind ledger.Kind, from, to ledger.Phase) bool {
+	return legalSteps()[step{kind, from, to}]
 }
 
 // checkSteps refuses a write whose events leave the state machine.

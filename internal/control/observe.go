@@ -16,7 +16,7 @@ func (r *runner) observe(ctx context.Context) error {
 	if err := r.readLaunch(); err != nil {
 		return err
 	}
-	h, err := sdk.DecodeHandle(r.attempt().Handle)
+	h, err := r.decodeHandle()
 	if err != nil {
 		return err
 	}
@@ -62,6 +62,9 @@ func (r *runner) observe(ctx context.Context) error {
 // recallEnding finds out what earlier holders did to end the attempt.
 func (r *runner) recallEnding(ctx context.Context) error {
 	n := r.attempt().Number
+	if r.sent == n {
+		return nil
+	}
 	f := ledger.EventFilter{Run: r.id, Kinds: []ledger.Kind{ledger.KindCancelSent, ledger.KindDeadline}}
 	for ev, err := range r.e.o.Store.Events(ctx, f) {
 		if err != nil {

@@ -166,10 +166,7 @@ func (e *Engine) Adopt(ctx context.Context, req AdoptRequest) (ledger.Run, error
 		{Kind: ledger.KindAdopted, Attempt: 1, Actor: req.Actor, Change: change(ledger.Change{Phase: ledger.PhaseSubmitted, State: sdk.StatePending,
 			Handle: handle, SentAt: e.clock.Now().UTC(), Detail: map[string]string{"owner": found.Owner, "ledger": found.LedgerID, "attempt": fmt.Sprint(found.Attempt)}})},
 	}}
-	if err := e.o.Store.Write(ctx, w); err != nil {
-		return ledger.Run{}, err
-	}
-	r, err := e.take(ctx, req.Run, back, spec, set)
+	r, err := e.create(ctx, w, back, spec, set)
 	if err != nil {
 		return ledger.Run{}, err
 	}

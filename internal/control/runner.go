@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -49,6 +50,12 @@ type runner struct {
 
 	attempts []ledger.Attempt
 	launch   sdk.Launch
+	// handle is what handleOf holds decoded.
+	handle   sdk.JobHandle
+	handleOf []byte
+	// sent is the number of the attempt that this runner saw accepted: no
+	// earlier holder did anything to end it.
+	sent int
 	// notBefore delays a send in doubt after a take-over.
 	notBefore time.Time
 	ending    ending
@@ -186,14 +193,15 @@ func (r *runner) write(ctx context.Context, admit *ledger.Admission, events ...l
 		events[i].Change.V = ledger.ChangeVersion
 		r.e.redact(&events[i].Change)
 	}
-	w := ledger.Write{Run: r.id, Holder: r.e.self.ID, Fence: r.fence, Admit: admit, Events: events}
+	var at time.Time
+	w := ledger.Write{Run: r.id, Holder: r.e.self.ID, Fence: r.fence, Admit: admit, Events: events, Stamp: &at}
 	wait := 100 * time.Millisecond
 	for {
 		hits("before", events)
 		err := r.e.o.Store.Write(ctx, w)
 		if err == nil {
 			hits("after", events)
-			return r.applied(events)
+			return r.applied(at, events)
 		}
 		switch sdk.CodeOf(err) {
 		case sdk.Aborted, sdk.NotFound:
@@ -226,21 +234,29 @@ func hits(when string, events []ledger.NewEvent) {
 	}
 }
 
-// applied folds what was written into the runner's own copy.
-func (r *runner) applied(events []ledger.NewEvent) error {
+// applied folds what was written at a time into the runner's own copy.
+func (r *runner) applied(at time.Time, events []ledger.NewEvent) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.e.clock.Now()
-	for _, ev := range events {
-		run, attempts, err := ledger.Apply(r.run, r.attempts, ledger.Event{At: now, Run: r.id, Attempt: ev.Attempt, Kind: ev.Kind}, ev.Change)
-		if err != nil {
-			return err
-		}
-		r.run, r.attempts = run, attempts
+	var err error
+	if r.run, r.attempts, err = fold(r.id, r.run, r.attempts, at, events); err != nil {
+		return err
 	}
 	close(r.marks)
 	r.marks = make(chan struct{})
 	return nil
+}
+
+// fold gives the rows as the ledger has them after a write.
+func fold(id sdk.ID, run ledger.Run, attempts []ledger.Attempt, at time.Time, events []ledger.NewEvent) (ledger.Run, []ledger.Attempt, error) {
+	for _, ev := range events {
+		var err error
+		run, attempts, err = ledger.Apply(run, attempts, ledger.Event{At: at, Run: id, Attempt: ev.Attempt, Kind: ev.Kind}, ev.Change)
+		if err != nil {
+			return run, attempts, err
+		}
+	}
+	return run, attempts, nil
 }
 
 // reload reads the row again, for requests that others have written.
@@ -269,6 +285,19 @@ func (r *runner) reload(ctx context.Context) error {
 	close(r.marks)
 	r.marks = make(chan struct{})
 	return nil
+}
+
+// decodeHandle returns the handle of the current attempt.
+func (r *runner) decodeHandle() (sdk.JobHandle, error) {
+	b := r.attempt().Handle
+	if len(b) > 0 && bytes.Equal(b, r.handleOf) {
+		return r.handle, nil
+	}
+	h, err := sdk.DecodeHandle(b)
+	if err == nil {
+		r.handle, r.handleOf = h, b
+	}
+	return h, err
 }
 
 // event makes an event of the current attempt.

@@ -165,3 +165,10 @@ func (e *Engine) removeSpool(run sdk.ID) {
 		e.log.Warn("spool not removed", "run", run, "err", err)
 	}
 }
+
+// removeSpool removes what the run spooled, if it did.
+func (r *runner) removeSpool() {
+	if r.set.Ambient || r.set.StdinHash != "" {
+		r.e.removeSpool(r.id)
+	}
+}

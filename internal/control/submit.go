@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/secret"
@@ -172,7 +173,8 @@ func (e *Engine) Submit(ctx context.Context, req SubmitRequest) (Submitted, erro
 			Change: ledger.Change{V: ledger.ChangeVersion, Phase: ledger.PhaseSubmitting, SentAt: e.clock.Now().UTC()}})
 	}
 	hits("before", w.Events)
-	if err := e.o.Store.Write(ctx, w); err != nil {
+	r, err := e.create(ctx, w, back, spec, set)
+	if err != nil {
 		e.removeSpool(runID)
 		if sdk.CodeOf(err) == sdk.AlreadyExists && req.IdempotencyKey != "" {
 			// Another process was first with the same key.
@@ -183,10 +185,6 @@ func (e *Engine) Submit(ctx context.Context, req SubmitRequest) (Submitted, erro
 		return Submitted{}, err
 	}
 	hits("after", w.Events)
-	r, err := e.take(ctx, runID, back, spec, set)
-	if err != nil {
-		return Submitted{}, err
-	}
 	r.req, r.launch, r.fresh = req, l, direct
 	row := r.run
 	if !e.hold(r) {
@@ -215,16 +213,19 @@ func (e *Engine) existing(ctx context.Context, req SubmitRequest, back Backend, 
 	return Submitted{Run: run, Existing: true}, true, nil
 }
 
-// take reads a run that this engine holds and makes its runner.
-func (e *Engine) take(ctx context.Context, id sdk.ID, back Backend, spec sdk.JobSpec, set settings) (*runner, error) {
-	run, err := e.o.Store.Run(ctx, id)
+// create writes the row of a run that this engine will hold, and makes its
+// runner.
+func (e *Engine) create(ctx context.Context, w ledger.Write, back Backend, spec sdk.JobSpec, set settings) (*runner, error) {
+	var at time.Time
+	w.Stamp = &at
+	if err := e.o.Store.Write(ctx, w); err != nil {
+		return nil, err
+	}
+	run, attempts, err := fold(w.Run, ledger.Run{}, nil, at, w.Events)
 	if err != nil {
 		return nil, err
 	}
-	attempts, err := e.o.Store.Attempts(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+	run.Holder, run.Fence = w.Holder, 1 // as the claim has it
 	return e.newRunner(run, attempts, back, spec, set), nil
 }
 

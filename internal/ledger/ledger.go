@@ -276,6 +276,9 @@ type Write struct {
 	// waits for one. Otherwise it is ResourceExhausted with ID "queue.full".
 	Admit  *Admission
 	Events []NewEvent
+	// Stamp, when not nil, takes the time that the events got. Apply at that time
+	// gives the rows that were written, without a look at them.
+	Stamp *time.Time
 }
 
 // Admission is the rule of a provider's queue: at most Max runs whose current

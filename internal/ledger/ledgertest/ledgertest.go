@@ -34,6 +34,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Harness) {
 		run  func(*testing.T, Harness)
 	}{
 		{"Life", testLife},
+		{"Stamp", testStamp},
 		{"Requests", testRequests},
 		{"Refusals", testRefusals},
 		{"AnyText", testAnyText},

@@ -190,7 +190,7 @@ func (s *Store) Runs(ctx context.Context, f ledger.RunFilter) iter.Seq2[ledger.R
 			if f.Limit > 0 {
 				n = min(n, left)
 			}
-			page := make([]ledger.Run, 0, n)
+			var page []ledger.Run
 			err := s.read(ctx, "list runs", func(c *conn) error {
 				text, args := q.page(n)
 				return c.query(ctx, text, args, func(r row) (bool, error) {
@@ -290,7 +290,7 @@ func (s *Store) Events(ctx context.Context, f ledger.EventFilter) iter.Seq2[ledg
 			if f.Limit > 0 {
 				n = min(n, left)
 			}
-			page := make([]ledger.Event, 0, n)
+			var page []ledger.Event
 			err := s.read(ctx, "list events", func(c *conn) error {
 				where, args := "seq>?", []driver.Value{after}
 				if !f.Run.IsZero() {

@@ -247,6 +247,9 @@ func (t *tx) write(op string, w ledger.Write, creates bool, events []preparedEve
 	}
 	next.slim()
 	t.head, t.runs[w.Run] = head, next
+	if w.Stamp != nil {
+		*w.Stamp = now
+	}
 	return nil
 }
 
