@@ -19,6 +19,7 @@ import (
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/keeper"
+	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -82,10 +83,12 @@ func keeperEnv(vars []string, c *config.Config) []string {
 	return out
 }
 
-// Take hands a run over. One that the keeper can't take is left to the next
-// process that looks after runs.
+// Take hands a run over. When the keeper can't take it, this command drives it
+// on; but one that was parked, and so isn't sent yet, is left to the next process
+// that looks after runs: this one couldn't feed it its input.
 func (k keeperClient) Take(ctx context.Context, run sdk.ID) error {
-	if _, err := k.engine.Wait(ctx, run, control.MilestoneMovable); err != nil {
+	row, err := k.engine.Wait(ctx, run, control.MilestoneMovable)
+	if err != nil {
 		return err
 	}
 	// The keeper knows the run's surroundings before it can take it up.
@@ -95,7 +98,13 @@ func (k keeperClient) Take(ctx context.Context, run sdk.ID) error {
 	if err := k.engine.HandOver(ctx, run); err != nil {
 		return err
 	}
-	return k.client.Take(ctx, run)
+	if err := k.client.Take(ctx, run); err != nil {
+		if row.Phase == ledger.PhaseIntent && row.Reason == "" {
+			return err
+		}
+		return errors.Join(err, k.engine.Take(context.WithoutCancel(ctx), run))
+	}
+	return nil
 }
 
 // Wake starts a keeper if there is none, and hands it this command's
