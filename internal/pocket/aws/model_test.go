@@ -3,14 +3,17 @@ package aws
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
@@ -32,7 +35,16 @@ var modelFiles = []struct{ name, file, source string }{
 func botocore(t testing.TB) (folder, version string) {
 	t.Helper()
 	python := testneed.Program(t, "python3")
-	// Debian's awscli carries botocore inside itself.
+	found, err := findBotocore(python)
+	if err != nil {
+		testneed.Missing(t, "botocore, AWS's models", err, "run scripts/setup-test, which installs awscli")
+	}
+	return found[0], found[1]
+}
+
+// findBotocore asks python once for all tests. Debian's awscli carries botocore
+// inside itself.
+var findBotocore = func() func(python string) ([]string, error) {
 	const find = `
 try:
     import botocore
@@ -40,13 +52,21 @@ except ImportError:
     from awscli import botocore
 import os
 print(os.path.join(os.path.dirname(botocore.__file__), "data"), botocore.__version__)`
-	out, err := exec.CommandContext(t.Context(), python, "-c", find).CombinedOutput()
-	if err != nil {
-		testneed.Missing(t, "botocore, AWS's models", err, "run scripts/setup-test, which installs awscli")
+	var once sync.Once
+	var found []string
+	var err error
+	return func(python string) ([]string, error) {
+		once.Do(func() {
+			var out []byte
+			// A test's context may have ended: this is also called by cleanups.
+			out, err = exec.CommandContext(context.Background(), python, "-c", find).CombinedOutput()
+			if found = strings.Fields(string(out)); err != nil || len(found) != 2 {
+				err = fmt.Errorf("%w: %s", err, out)
+			}
+		})
+		return found, err
 	}
-	fields := strings.Fields(string(out))
-	return fields[0], fields[1]
-}
+}()
 
 // readModel returns botocore's model of a service, whole.
 func readModel(t testing.TB, folder, source string) []byte {

@@ -31,6 +31,7 @@ func newCloud(t testing.TB, o Options) *cloud {
 	c := &cloud{Server: newServer(t, o)}
 	web := httptest.NewServer(c)
 	t.Cleanup(web.Close)
+	t.Cleanup(func() { c.judge(t) })
 	c.url = web.URL
 	key := sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
 		return sdk.Credentials{AccessKeyID: "POCKET", SecretAccessKey: "pocket"}, nil

@@ -34,54 +34,56 @@ type Call struct {
 // Action carries out one operation: it decodes a request's body, handles it and
 // encodes the output.
 type Action struct {
-	name string
-	do   func(ctx context.Context, call Call, s *Service, body []byte) ([]byte, error)
+	name   string
+	decode func(s *Service, body []byte) (in any, err error)
+	do     func(ctx context.Context, call Call, in any) ([]byte, error)
 }
 
 // Handle makes an action. The schemas are those of the operation and its input
 // in the SDK's package; f returns the output or an *Error.
 func Handle[I any, O smithy.Serializable](operation, input *smithy.Schema, f func(context.Context, Call, *I) (O, error)) Action {
-	name := operation.ID().Name
-	return Action{name: name, do: func(ctx context.Context, call Call, s *Service, body []byte) ([]byte, error) {
-		if err := s.validate(name, input, body); err != nil {
-			return nil, err
-		}
-		call.Body = body
-		in := new(I)
-		if err := json.Unmarshal(body, in); err != nil {
-			return nil, Errorf("SerializationException", "%v", err)
-		}
-		out, err := f(ctx, call, in)
+	a := action(operation.ID().Name, input, f)
+	a.do = func(ctx context.Context, call Call, in any) ([]byte, error) {
+		out, err := f(ctx, call, in.(*I))
 		if err != nil {
 			return nil, err
 		}
-		return encode(ctx, operation, out)
-	}}
+		return Encode(ctx, operation, out)
+	}
+	return a
 }
 
 // HandlePlain makes an action of plain structs, whose members have the names of
 // the wire. The service's model alone checks the input.
 func HandlePlain[I, O any](name string, f func(context.Context, Call, *I) (*O, error)) Action {
-	return Action{name: name, do: func(ctx context.Context, call Call, s *Service, body []byte) ([]byte, error) {
-		if err := s.validate(name, nil, body); err != nil {
-			return nil, err
-		}
-		call.Body = body
-		in := new(I)
-		if err := json.Unmarshal(body, in); err != nil {
-			return nil, Errorf("SerializationException", "%v", err)
-		}
-		out, err := f(ctx, call, in)
+	a := action(name, nil, f)
+	a.do = func(ctx context.Context, call Call, in any) ([]byte, error) {
+		out, err := f(ctx, call, in.(*I))
 		if err != nil {
 			return nil, err
 		}
 		return json.Marshal(out)
+	}
+	return a
+}
+
+// action makes the part that decodes.
+func action[I, O any](name string, input *smithy.Schema, _ func(context.Context, Call, *I) (O, error)) Action {
+	return Action{name: name, decode: func(s *Service, body []byte) (any, error) {
+		if err := s.validate(name, input, body); err != nil {
+			return nil, err
+		}
+		in := new(I)
+		if err := json.Unmarshal(body, in); err != nil {
+			return nil, Errorf("SerializationException", "%v", err)
+		}
+		return in, nil
 	}}
 }
 
-// encode writes an output with the SDK's encoder. That is made for requests,
-// but the body of either is one structure, written the same way.
-func encode(ctx context.Context, operation *smithy.Schema, out smithy.Serializable) ([]byte, error) {
+// Encode writes an output with the SDK's encoder. That is made for requests, but
+// the body of either is one structure, written the same way.
+func Encode(ctx context.Context, operation *smithy.Schema, out smithy.Serializable) ([]byte, error) {
 	req := smithyhttp.NewStackRequest().(*smithyhttp.Request)
 	req.URL = &url.URL{Scheme: "http", Host: "pocket"}
 	// Any schema does as the input's: it only must be there and no stream.
@@ -125,13 +127,28 @@ func (s *Service) Actions() []string {
 	return names
 }
 
+// Decodes says whether an operation takes a request's body.
+func (s *Service) Decodes(operation string, body []byte) error {
+	a, ok := s.actions[operation]
+	if !ok {
+		return fmt.Errorf("%s offers no %s", s.Name, operation)
+	}
+	_, err := a.decode(s, body)
+	return err
+}
+
 // Do carries out a call.
 func (s *Service) Do(ctx context.Context, call Call, body []byte) fault.Reply {
 	action, ok := s.actions[call.Action]
 	if !ok {
 		return Errorf("UnknownOperationException", "The pocket cloud doesn't offer %s:%s.", s.Name, call.Action).Reply()
 	}
-	out, err := action.do(ctx, call, s, body)
+	var out []byte
+	in, err := action.decode(s, body)
+	if err == nil {
+		call.Body = body
+		out, err = action.do(ctx, call, in)
+	}
 	if err != nil {
 		var refusal *Error
 		if !errors.As(err, &refusal) {

@@ -3,6 +3,7 @@ package awsjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -29,7 +30,10 @@ func (s *Service) validate(operation string, input *smithy.Schema, body []byte) 
 		return Errorf("SerializationException", "the body is no JSON object")
 	}
 	if input != nil {
-		if err := fits(input, value, ""); err != nil {
+		var union unionError
+		if err := fits(input, value, ""); errors.As(err, &union) {
+			return Errorf("ClientException", "The pocket cloud doesn't take %s.", union)
+		} else if err != nil {
 			return Errorf("SerializationException", "%v", err)
 		}
 	}
@@ -55,7 +59,9 @@ func fits(schema *smithy.Schema, value any, at string) error {
 		return fmt.Errorf("%s: got %s, want %s", place(at), kind(value), want)
 	}
 	switch schema.Type() {
-	case smithy.ShapeTypeStructure, smithy.ShapeTypeUnion:
+	case smithy.ShapeTypeUnion:
+		return unionError(place(at))
+	case smithy.ShapeTypeStructure:
 		members, ok := value.(map[string]any)
 		if !ok {
 			return wrong("an object")
@@ -120,6 +126,12 @@ func fits(schema *smithy.Schema, value any, at string) error {
 	}
 	return nil
 }
+
+// unionError is the place of a union, which encoding/json can't read. No member
+// that a pocket cloud needs is one.
+type unionError string
+
+func (e unionError) Error() string { return string(e) + " is a union" }
 
 func place(at string) string {
 	if at == "" {
