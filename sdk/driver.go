@@ -24,7 +24,12 @@ type Driver struct {
 	Support []FieldSupport
 	// Schemes are the schemes of secret references that it passes on or seals.
 	Schemes []string
-	// Open returns a provider. It reaches no network: Check does.
+	// VisibleSchemes are those of Schemes whose values become variables that
+	// anyone who may describe the job can read, whatever Guarantees.Secrets says
+	// of the others; PrepareJob refuses them without AllowVisibleSecret.
+	VisibleSchemes []string
+	// Open returns a provider. It reaches no network, unless the identity can't
+	// be known otherwise: Check does.
 	Open func(ctx context.Context, r OpenRequest) (Provider, error)
 }
 

@@ -19,7 +19,11 @@ type Guarantees struct {
 	// Evidence is how long the backend remembers an ended job; zero is until
 	// it is cleaned up.
 	Evidence time.Duration
-	Secrets  SecretDelivery
+	// KeepsEnded: a job that has ended can't be removed. Its state is told until
+	// the backend forgets it by itself, past Evidence, also after its clean-up;
+	// no list of what we made has it.
+	KeepsEnded bool
+	Secrets    SecretDelivery
 	// Ambient: jobs inherit the submitter's folder and environment.
 	Ambient bool
 	// NoImage: the backend runs programs of this machine; an image is refused.
@@ -95,6 +99,8 @@ type LogGuarantee struct {
 	Fidelity LogFidelity
 	// Apart: stdout and stderr can be told apart.
 	Apart bool
+	// DropsEmptyLines: a line without a byte is not kept.
+	DropsEmptyLines bool
 	// EndProven: the driver can prove the end of a log; else the verdict is
 	// at best quiet.
 	EndProven bool
@@ -113,6 +119,9 @@ type LogSettle struct{ Quiet, Max time.Duration }
 type GraceGuarantee struct {
 	Supported         bool
 	Min, Max, Default time.Duration
+	// AtLaunch: the grace is that of the launch, and a cancel can't change it:
+	// CancelJobRequest.Grace has no effect, also where it asks to kill at once.
+	AtLaunch bool
 }
 
 // DeadlineGuarantee says whether the backend ends a job by itself. Without it

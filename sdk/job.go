@@ -60,7 +60,8 @@ type RunJobRequest struct {
 // RunJobResult is an accepted job.
 type RunJobResult struct {
 	Handle JobHandle
-	// Adopted: the job was there already, from an earlier send.
+	// Adopted: the job was there already, from an earlier send. A backend that
+	// deduplicates by token may not tell.
 	Adopted bool
 }
 
@@ -152,7 +153,7 @@ type JobCanceler interface {
 type CancelJobRequest struct {
 	Handle JobHandle
 	// Grace is the time between asking and killing; nil is the launch's own,
-	// zero kills at once.
+	// zero kills at once. It counts for nothing where Guarantees.Grace.AtLaunch is.
 	Grace *time.Duration
 	// Why is for the backend's own records.
 	Why string

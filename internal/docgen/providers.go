@@ -84,13 +84,24 @@ func openAndAsk(d sdk.Driver) (names []string, err error) {
 		return nil, err
 	}
 	clock := sdk.SystemClock()
-	p, err := d.Open(context.Background(), sdk.OpenRequest{Name: d.Kind, Config: json.RawMessage("{}"), Secrets: none{}, Clock: clock,
+	config, credentials := made(d.Kind)
+	p, err := d.Open(context.Background(), sdk.OpenRequest{Name: d.Kind, Config: config, Credentials: credentials, Secrets: none{}, Clock: clock,
 		IDs: sdk.NewIDSource(clock), Log: slog.New(slog.DiscardHandler), Owner: "docgen", LedgerID: "docgen", StateDir: dir,
 		CallTimeout: 30 * time.Second, Executable: self})
 	if err != nil {
 		return nil, err
 	}
 	return sdk.CapabilityNames(p), p.Close()
+}
+
+// made returns a config and made-up credentials for kinds that want to know
+// where they lead.
+func made(kind string) (json.RawMessage, map[string]string) {
+	if kind == "aws-ecs" {
+		return json.RawMessage(`{"region":"us-east-1","account":"123456789012"}`),
+			map[string]string{"AWS_ACCESS_KEY_ID": "docgen", "AWS_SECRET_ACCESS_KEY": "docgen"}
+	}
+	return json.RawMessage("{}"), nil
 }
 
 // none resolves no secret: opening needs none.
@@ -133,7 +144,12 @@ func guaranteeRows() []guaranteeRow {
 			}
 			return "from the " + string(g.ExitCode)
 		}},
-		{"output is kept as", func(g sdk.Guarantees) string { return string(g.Logs.Fidelity) }},
+		{"output is kept as", func(g sdk.Guarantees) string {
+			if g.Logs.DropsEmptyLines {
+				return string(g.Logs.Fidelity) + ", without empty ones"
+			}
+			return string(g.Logs.Fidelity)
+		}},
 		{"stdout and stderr apart", func(g sdk.Guarantees) string { return yesNo(g.Logs.Apart) }},
 		{"output while the job runs", func(g sdk.Guarantees) string { return yesNo(g.Logs.Live) }},
 		{"end of output", func(g sdk.Guarantees) string {
@@ -152,7 +168,11 @@ func guaranteeRows() []guaranteeRow {
 			if !g.Grace.Supported {
 				return "none; refused when set"
 			}
-			return fmt.Sprintf("%s to %s, %s unset", span(g.Grace.Min), span(g.Grace.Max), span(g.Grace.Default))
+			s := fmt.Sprintf("%s to %s, %s unset", span(g.Grace.Min), span(g.Grace.Max), span(g.Grace.Default))
+			if g.Grace.AtLaunch {
+				s += "; a cancel can't change it"
+			}
+			return s
 		}},
 		{"time-out without a holder", func(g sdk.Guarantees) string {
 			if !g.Deadline.Native {
@@ -168,10 +188,14 @@ func guaranteeRows() []guaranteeRow {
 			return s
 		}},
 		{"an ended job is remembered", func(g sdk.Guarantees) string {
-			if g.Evidence == 0 {
-				return "until clean-up"
+			s := "until clean-up"
+			if g.Evidence > 0 {
+				s = "for " + span(g.Evidence)
 			}
-			return "for " + span(g.Evidence)
+			if g.KeepsEnded {
+				s += "; clean-up can't remove it"
+			}
+			return s
 		}},
 		{"secrets arrive as", func(g sdk.Guarantees) string {
 			if g.Secrets == "" {

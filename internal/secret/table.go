@@ -25,6 +25,9 @@ func Deliver(scheme string, local []string, d sdk.Driver) Delivery {
 	if !slices.Contains(d.Schemes, scheme) {
 		return Delivery{Refused: true, How: "refused"}
 	}
+	if slices.Contains(d.VisibleSchemes, scheme) {
+		return Delivery{How: "resolved, a visible variable; needs `--allow-visible-secret`", NeedsVisible: true}
+	}
 	here := slices.Contains(local, scheme)
 	switch d.Guarantees.Secrets {
 	case sdk.SecretReference:

@@ -26,7 +26,7 @@ func checkBatch(s *suite, t T) {
 	newer.V = sdk.HandleVersion + 1
 	handles := []sdk.JobHandle{runs.handle, foreign, ended.handle, newer, runs.handle, ended.handle}
 	want := []any{sdk.StateRunning, sdk.FailedPrecondition, sdk.StateSucceeded, sdk.FailedPrecondition, sdk.StateRunning, sdk.StateSucceeded}
-	if sdk.Has(s.p, sdk.Cleaner().String()) && s.g.Found.Within == 0 {
+	if sdk.Has(s.p, sdk.Cleaner().String()) && s.g.Found.Within == 0 && !s.g.KeepsEnded {
 		gone := s.start(t, Do(Exit(0)))
 		s.ended(t, gone.handle)
 		s.cleanup(t, gone.handle)

@@ -65,8 +65,8 @@ func (s *suite) graced(t T, d time.Duration) *time.Duration {
 }
 
 func checkCancelIgnoring(s *suite, t T) {
-	grace := s.graced(t, s.h.Second)
-	j := s.start(t, Do(Step{Do: ActIgnoreTerm}, Print("up\n"), Hang()))
+	grace := s.graced(t, max(s.h.Second, s.g.Grace.Min))
+	j := s.startGraced(t, Do(Step{Do: ActIgnoreTerm}, Print("up\n"), Hang()), grace)
 	s.up(t, j.handle)
 	before := time.Now()
 	if res := s.cancel(t, j.handle, grace); res.Gone {
@@ -76,6 +76,17 @@ func checkCancelIgnoring(s *suite, t T) {
 	if took := time.Since(before); s.g.CancelReadBack && took < *grace {
 		t.Errorf("killed after %s, the grace is %s", took, *grace)
 	}
+}
+
+// startGraced runs a job whose launch has the grace, where only a launch can
+// have one.
+func (s *suite) startGraced(t T, b Behaviour, grace *time.Duration) job {
+	t.Helper()
+	spec := s.spec(t, b)
+	if s.g.Grace.AtLaunch {
+		spec.Grace = grace
+	}
+	return s.startSpec(t, spec, nil)
 }
 
 // up waits until the job has written something, so that its handlers stand.
@@ -98,7 +109,7 @@ func (s *suite) up(t T, h sdk.JobHandle) {
 func checkCancelGrace(s *suite, t T) {
 	grace := s.graced(t, 10*s.h.Second)
 	bye := Step{Do: ActOnTerm, Data: []byte("bye\n"), For: s.h.Second / 2, N: 5}
-	j := s.start(t, Do(bye, Print("up\n"), Hang()))
+	j := s.startGraced(t, Do(bye, Print("up\n"), Hang()), grace)
 	s.up(t, j.handle)
 	before := time.Now()
 	s.cancel(t, j.handle, grace)
@@ -120,6 +131,9 @@ func checkCancelGrace(s *suite, t T) {
 }
 
 func checkCancelAtOnce(s *suite, t T) {
+	if s.g.Grace.AtLaunch {
+		t.Skipf("a cancel can't change the grace")
+	}
 	long, zero := s.graced(t, 1000*s.h.Second), s.graced(t, 0)
 	for _, graces := range [][]*time.Duration{{zero}, {long, zero}} {
 		j := s.start(t, Do(Step{Do: ActIgnoreTerm}, Print("up\n"), Hang()))
@@ -137,14 +151,14 @@ func checkCancelAtOnce(s *suite, t T) {
 
 func checkCancelTree(s *suite, t T) {
 	key, late := s.ids.NewID().String(), 4*s.h.Second
-	j := s.start(t, Do(Step{Do: ActGrandchild, Name: key, For: late}, Print("up\n"), Hang()))
-	s.up(t, j.handle)
-	born := time.Now()
 	var grace *time.Duration
 	if s.g.Grace.Supported {
 		d := min(max(s.h.Second/2, s.g.Grace.Min), s.g.Grace.Max)
 		grace = &d
 	}
+	j := s.startGraced(t, Do(Step{Do: ActGrandchild, Name: key, For: late}, Print("up\n"), Hang()), grace)
+	s.up(t, j.handle)
+	born := time.Now()
 	s.cancel(t, j.handle, grace)
 	s.cancelled(t, j.handle)
 	if time.Since(born) > late {

@@ -53,7 +53,7 @@ func checkCleanup(s *suite, t T) {
 	}
 	j := s.startSpec(t, spec, nil)
 	s.ended(t, j.handle)
-	if res := s.cleanup(t, j.handle); len(res.Removed) == 0 {
+	if res := s.cleanup(t, j.handle); len(res.Removed) == 0 && !s.g.KeepsEnded {
 		t.Errorf("clean-up names nothing that it removed")
 	}
 	s.eventually(t, "empty list", func() bool { return len(s.leftovers(t, j.launch)) == 0 })
@@ -88,9 +88,29 @@ func checkCleanupOne(s *suite, t T) {
 
 func checkGone(s *suite, t T) {
 	j := s.start(t, Do(Exit(3)))
-	s.ended(t, j.handle)
+	before := s.ended(t, j.handle)
 	s.cleanup(t, j.handle)
+	if s.g.KeepsEnded {
+		s.kept(t, j.handle, before)
+		return
+	}
 	s.gone(t, j.handle, s.g.Found.Within)
+}
+
+// kept checks a job that was cleaned up on a backend that can't remove it: what
+// is told of it stays the same, or it is forgotten.
+func (s *suite) kept(t T, h sdk.JobHandle, before sdk.JobStatusResult) {
+	t.Helper()
+	st, err := s.ask(t.Context(), h)
+	if !errors.Is(err, sdk.NotFound) && (err != nil || essence(st) != essence(before)) {
+		t.Errorf("clean-up changed the job from %s to %s, %v", essence(before), essence(st), err)
+	}
+	if c, ok := sdk.Of(s.p, sdk.Canceler()); ok {
+		res, err := c.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h})
+		if err != nil || !res.Gone {
+			t.Errorf("cancel of a job that was cleaned up: got gone %t, %v", res.Gone, err)
+		}
+	}
 }
 
 func (s *suite) gone(t T, h sdk.JobHandle, within time.Duration) {

@@ -56,6 +56,9 @@ type Harness struct {
 	// leaves the checks of secrets out, which Guarantees.Secrets must allow by
 	// being empty.
 	Secrets *Secrets
+	// PutSecret stores a value where the backend fetches it itself, and returns
+	// the reference; Guarantees.Secrets is then SecretReference. Nil uses Secrets.
+	PutSecret func(t T, name string, value []byte) sdk.SecretRef
 	// Exposed returns, by name, everything that those can read who may describe
 	// the job but not enter it: describe calls, inspect output, recorded request
 	// bodies, log files of the driver, /proc/PID/cmdline. The secret canary is

@@ -87,8 +87,14 @@ func checkOwnedBreak(s *suite, t T) {
 }
 
 func checkOwnedRemove(s *suite, t T) {
-	j := s.start(t, Do(Exit(0)))
-	s.ended(t, j.handle)
+	b := Do(Exit(0))
+	if s.g.KeepsEnded {
+		b = Do(Hang()) // an ended job is in no list; removing one that runs ends it
+	}
+	j := s.start(t, b)
+	if !s.g.KeepsEnded {
+		s.ended(t, j.handle)
+	}
 	l := need(s.p, sdk.Lister())
 	for _, o := range s.listed(t, j) {
 		changed := o

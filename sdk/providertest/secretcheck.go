@@ -28,11 +28,16 @@ func secretChecks() []Check {
 // secretSpec returns a spec with a secret that the job shows the sum of.
 func (s *suite) secretSpec(t T, name string, value []byte) sdk.JobSpec {
 	t.Helper()
-	if s.g.Secrets == "" || s.h.Secrets == nil {
+	if s.g.Secrets == "" || s.h.Secrets == nil && s.h.PutSecret == nil {
 		t.Skipf("the backend delivers no secrets")
 	}
 	spec := s.spec(t, Do(Step{Do: ActShowSecret, Name: name}, Exit(3)))
-	spec.Secrets = map[string]sdk.SecretRef{name: s.h.Secrets.Set("WL_CANARY_"+s.ids.NewID().String(), value)}
+	where := "WL_CANARY_" + s.ids.NewID().String()
+	if s.h.PutSecret != nil {
+		spec.Secrets = map[string]sdk.SecretRef{name: s.h.PutSecret(t, where, value)}
+	} else {
+		spec.Secrets = map[string]sdk.SecretRef{name: s.h.Secrets.Set(where, value)}
+	}
 	spec.AllowVisibleSecret = s.g.Secrets == sdk.SecretVisibleEnv
 	return spec
 }

@@ -4,6 +4,7 @@ package all
 
 import (
 	"github.com/windlass-run/windlass/internal/driver/docker"
+	"github.com/windlass-run/windlass/internal/driver/ecs"
 	"github.com/windlass-run/windlass/internal/driver/local"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
@@ -11,5 +12,5 @@ import (
 
 // Drivers returns every driver of this program.
 func Drivers() []sdk.Driver {
-	return []sdk.Driver{local.Driver(), docker.Driver(), fake.Driver()}
+	return []sdk.Driver{local.Driver(), docker.Driver(), ecs.Driver(), fake.Driver()}
 }

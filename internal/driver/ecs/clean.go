@@ -1,0 +1,123 @@
+package ecs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+const opClean = "clean up"
+
+// CleanupJob implements sdk.JobCleaner. Of an ended task nothing can be removed,
+// and its log stays, as the log group's retention says. The definition goes once
+// nothing of this owner uses it.
+func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk.CleanupJobResult, error) {
+	if err := ctx.Err(); err != nil {
+		return sdk.CleanupJobResult{}, p.fail(sdk.CodeOf(err), opClean, err)
+	}
+	h := r.Handle
+	if err := p.checkHandle(opClean, h); err != nil {
+		return sdk.CleanupJobResult{}, err
+	}
+	if known, _ := p.tasks.get(h.ID); !known.ended {
+		found, err := p.describe(ctx, opClean, h.Metadata[keyCluster], []string{h.ID}, false)
+		if err != nil {
+			return sdk.CleanupJobResult{}, err
+		}
+		if t, ok := found[h.ID]; ok && !hasEnded(t) {
+			return sdk.CleanupJobResult{}, p.fail(sdk.FailedPrecondition, opClean, fmt.Errorf("the task %s is %s", h.Name, str(t.LastStatus)))
+		}
+	}
+	removed, err := p.removeUnused(ctx, h)
+	if err != nil {
+		return sdk.CleanupJobResult{}, err
+	}
+	if removed {
+		return sdk.CleanupJobResult{Removed: []string{"task definition " + h.Metadata[keyDefinition]}}, nil
+	}
+	return sdk.CleanupJobResult{}, nil
+}
+
+// removeUnused deregisters a job's definition unless another task of this owner
+// uses it. A launch that another process is about to send registers it again.
+func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (bool, error) {
+	arn := h.Metadata[keyDefinition]
+	d, err := p.describeUnlessShared(ctx, h)
+	if err != nil || d == nil {
+		return false, err
+	}
+	if !d.active() || d.tags[sdk.LabelOwner] != p.owner || d.tags[labelDefinition] == "" {
+		p.tasks.drop(h)
+		return false, nil
+	}
+	used, err := p.used(ctx, h.Metadata[keyCluster], str(d.def.Family), h.ID)
+	if err != nil || used {
+		if err == nil {
+			p.tasks.drop(h)
+		}
+		return false, err
+	}
+	e := p.definitions.of(str(d.def.Family))
+	select {
+	case e.lock <- struct{}{}:
+	case <-ctx.Done():
+		return false, p.fail(sdk.CodeOf(context.Cause(ctx)), opClean, context.Cause(ctx))
+	}
+	defer func() { <-e.lock }()
+	if err := p.deregister(ctx, opClean, arn); err != nil {
+		return false, err
+	}
+	e.ready = false
+	p.tasks.drop(h)
+	return true, nil
+}
+
+// describeUnlessShared returns the job's definition, or nothing where other
+// tasks that this process knows use it, which needs no call.
+func (p *provider) describeUnlessShared(ctx context.Context, h sdk.JobHandle) (*foundDefinition, error) {
+	if p.tasks.sharing(h) {
+		p.tasks.drop(h)
+		return nil, nil
+	}
+	d, err := p.describeDefinition(ctx, h.Metadata[keyDefinition])
+	if err == nil && d == nil {
+		p.tasks.drop(h)
+	}
+	return d, err
+}
+
+// used reports whether a task of a family, but for one, runs or is to run.
+func (p *provider) used(ctx context.Context, cluster, family, but string) (bool, error) {
+	in := &ecs.ListTasksInput{Cluster: &cluster, Family: &family, DesiredStatus: types.DesiredStatusRunning, MaxResults: new(int32(2))}
+	var out *ecs.ListTasksOutput
+	err := p.read(ctx, opClean, func(ctx context.Context) (err error) {
+		out, err = p.ecs.ListTasks(ctx, in)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, arn := range out.TaskArns {
+		if arn != but {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// deregister makes a definition inactive. One that is inactive or gone is
+// success.
+func (p *provider) deregister(ctx context.Context, op, arn string) error {
+	err := p.session.Call(ctx, op, func(ctx context.Context) error {
+		_, err := p.ecs.DeregisterTaskDefinition(ctx, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: &arn})
+		return err
+	})
+	if noDefinition(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,219 @@
+package ecs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"github.com/windlass-run/windlass/internal/cloud/aws"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+const opRun = "run job"
+
+// RunJob implements sdk.JobRunner. It sees to it that the definition is there
+// and starts the task with the attempt's token.
+func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobResult, error) {
+	l := r.Launch
+	if err := ctx.Err(); err != nil {
+		return sdk.RunJobResult{}, p.fail(sdk.CodeOf(err), opRun, err)
+	}
+	req, err := p.readLaunch(opRun, l)
+	if err != nil {
+		return sdk.RunJobResult{}, err
+	}
+	if len(l.Problems) > 0 {
+		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
+	}
+	visible, err := p.resolveVisible(ctx, l.Secrets)
+	if err != nil {
+		return sdk.RunJobResult{}, err
+	}
+	if n, err := req.Run.Override.with(visible).size(); err != nil || n > maxOverrides {
+		e := p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("with the values of visible secrets the overrides have %d characters, and ECS takes %d", n, maxOverrides))
+		e.Field, e.Reason, e.Remedy = "secrets", sdk.ReasonInvalidSpec, "put large secrets into Secrets Manager"
+		return sdk.RunJobResult{}, e
+	}
+	if err := p.ensureDefinition(ctx, req.Definition); err != nil {
+		return sdk.RunJobResult{}, err
+	}
+	in := req.Run.input(visible)
+	task, adopted, err := p.start(ctx, in)
+	if noDefinition(err) {
+		// Another process deregistered it since, or lists lag.
+		if ferr := p.definitions.forget(ctx, req.Definition.Family); ferr != nil {
+			return sdk.RunJobResult{}, p.fail(sdk.CodeOf(ferr), opRun, ferr)
+		}
+		if err := p.ensureAgain(ctx, req.Definition); err != nil {
+			return sdk.RunJobResult{}, err
+		}
+		task, adopted, err = p.start(ctx, in)
+	}
+	if err != nil {
+		return sdk.RunJobResult{}, err
+	}
+	h := p.handle(task, place{cluster: req.Run.Cluster, group: req.Definition.Container.LogOptions["awslogs-group"],
+		prefix: req.Definition.Container.LogOptions["awslogs-stream-prefix"]}, p.clock.Now())
+	p.tasks.seen(h, task)
+	return sdk.RunJobResult{Handle: h, Adopted: adopted}, nil
+}
+
+// ensureAgain registers the definition anew where RunTask says that there is
+// none, though a description may still show one.
+func (p *provider) ensureAgain(ctx context.Context, d definition) error {
+	e := p.definitions.of(d.Family)
+	select {
+	case e.lock <- struct{}{}:
+	case <-ctx.Done():
+		return p.fail(sdk.CodeOf(context.Cause(ctx)), opRun, context.Cause(ctx))
+	}
+	defer func() { <-e.lock }()
+	if e.ready {
+		return nil // another caller has just done it
+	}
+	if err := p.register(ctx, d); err != nil {
+		return err
+	}
+	e.ready = true
+	return nil
+}
+
+// readLaunch refuses a launch of another provider or of a newer version.
+func (p *provider) readLaunch(op string, l sdk.Launch) (request, error) {
+	if l.V > sdk.LaunchVersion {
+		e := p.fail(sdk.FailedPrecondition, op, fmt.Errorf("launch of version %d, this program reads up to %d", l.V, sdk.LaunchVersion))
+		e.Remedy = "use a newer windlass"
+		return request{}, e
+	}
+	if err := p.identity.Check(op, l.Identity); err != nil {
+		return request{}, err
+	}
+	if len(l.Request) == 0 {
+		return request{}, nil
+	}
+	req, err := decodeRequest(l.Request)
+	if err != nil {
+		return request{}, p.fail(sdk.InvalidArgument, op, fmt.Errorf("read the launch: %w", err))
+	}
+	return req, nil
+}
+
+// sameMoment is how old a task that a call has just made may look: both times
+// are AWS's own, and that of the answer is in whole seconds.
+const sameMoment = 2 * time.Second
+
+// start makes the one call that starts a task. Sent again with its token it
+// gives the same task; adopted tells so as far as the task's age does.
+func (p *provider) start(ctx context.Context, in *ecs.RunTaskInput) (types.Task, bool, error) {
+	var out *ecs.RunTaskOutput
+	err := p.session.Call(ctx, opRun, func(ctx context.Context) (err error) {
+		out, err = p.ecs.RunTask(ctx, in)
+		return err
+	})
+	var conflict *types.ConflictException
+	switch {
+	case errors.As(err, &conflict):
+		task, err := p.conflicting(ctx, in, conflict, err)
+		return task, true, err
+	case err != nil:
+		return types.Task{}, false, refusedTask(err)
+	case len(out.Tasks) > 0:
+		task := out.Tasks[0]
+		now, ok := awsmiddleware.GetServerTime(out.ResultMetadata)
+		return task, ok && task.CreatedAt != nil && now.Sub(*task.CreatedAt) > sameMoment, nil
+	case len(out.Failures) > 0:
+		return types.Task{}, false, p.placementError(out.Failures)
+	}
+	// Neither a task nor a reason: nothing is proven.
+	return types.Task{}, false, p.fail(sdk.Unavailable, opRun, errors.New("RunTask gave neither a task nor a failure"))
+}
+
+// conflicting finds the attempt's task where ECS says that the token was used
+// with another request: the request differs in a part that ECS itself filled
+// in, such as the definition's revision.
+func (p *provider) conflicting(ctx context.Context, in *ecs.RunTaskInput, conflict *types.ConflictException, cause error) (types.Task, error) {
+	if len(conflict.ResourceIds) == 0 {
+		return types.Task{}, cause
+	}
+	found, err := p.describe(ctx, opRun, *in.Cluster, conflict.ResourceIds[:1], false)
+	if err != nil {
+		return types.Task{}, err
+	}
+	for _, t := range found {
+		if str(t.StartedBy) == *in.StartedBy && str(t.Group) == *in.Group {
+			return t, nil
+		}
+	}
+	return types.Task{}, cause
+}
+
+// refusedTask tells a lack of room from a request that is wrong.
+func refusedTask(err error) error {
+	var e *sdk.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	c := *e
+	text := strings.ToLower(aws.ErrorText(err))
+	switch {
+	case c.Code == sdk.ResourceExhausted:
+		c.Retryable = true
+	case c.Code == sdk.InvalidArgument && (strings.Contains(text, "capacity") || strings.Contains(text, "provisioning")) &&
+		aws.ErrorCode(err) == "ClientException" && !strings.Contains(text, "capacity provider"):
+		c.Code, c.Retryable, c.Reason = sdk.ResourceExhausted, true, sdk.ReasonCapacity
+	case c.Code == sdk.InvalidArgument || c.Code == sdk.NotFound:
+		c.Reason = sdk.ReasonInvalidSpec
+	}
+	return &c
+}
+
+// placementError is the error of a RunTask that was answered with failures and
+// no task. Room that is lacking may come; what no instance fits won't.
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/api_failures_messages.html
+func (p *provider) placementError(failures []types.Failure) error {
+	var texts []string
+	for _, f := range failures {
+		t := str(f.Reason)
+		if d := str(f.Detail); d != "" && d != t {
+			t += ": " + d
+		}
+		texts = append(texts, t)
+	}
+	why, again := placementReason(str(failures[0].Reason) + " " + str(failures[0].Detail))
+	e := p.fail(sdk.FailedPrecondition, opRun, fmt.Errorf("ECS placed no task: %s", strings.Join(texts, "; ")))
+	e.Reason = why
+	if again {
+		e.Code, e.Retryable = sdk.ResourceExhausted, true
+	}
+	return e
+}
+
+// placementReason classifies a failure's words, and says whether the same
+// request may be placed later.
+func placementReason(text string) (sdk.Reason, bool) {
+	up := strings.ToUpper(text)
+	has := func(parts ...string) bool {
+		for _, s := range parts {
+			if strings.Contains(up, s) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("REACHED THE LIMIT", "VCPU LIMIT", "QUOTA", "LIMIT EXCEEDED"):
+		return sdk.ReasonQuota, true
+	case has("ATTRIBUTE", "MEMBEROF", "CONSTRAINT", "LOCATION", "LIMIT"):
+		return sdk.ReasonUnschedulable, false
+	case has("RESOURCE:", "RESOURCE ", "AGENT", "CAPACITY", "INACTIVE", "EMPTY", "NO CONTAINER INSTANCES", "INSUFFICIENT"):
+		return sdk.ReasonCapacity, true
+	}
+	// An unknown word is no reason to give up: the start time-out bounds it.
+	return sdk.ReasonCapacity, true
+}

@@ -1,0 +1,135 @@
+package ecs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+	// What a Fargate task gets that says neither cores nor memory.
+	defaultCPU = 256
+	// What a container on an instance gets that says no memory: ECS wants some.
+	defaultInstanceMemory = 512
+	// The least memory of a container.
+	minInstanceMemory = 6
+)
+
+// sizeRow is what Fargate gives to a number of CPU units, 1,024 for a core:
+// memory in MiB, one by one or from least to most in steps.
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-cpu-memory-error.html
+type sizeRow struct {
+	cpu               int64
+	only              []int64
+	least, most, step int64
+}
+
+func fargateSizes() []sizeRow {
+	return []sizeRow{
+		{cpu: 256, only: []int64{512, 1024, 2048}},
+		{cpu: 512, least: 1024, most: 4096, step: 1024},
+		{cpu: 1024, least: 2048, most: 8192, step: 1024},
+		{cpu: 2048, least: 4096, most: 16384, step: 1024},
+		{cpu: 4096, least: 8192, most: 30720, step: 1024},
+		{cpu: 8192, least: 16384, most: 61440, step: 4096},
+		{cpu: 16384, least: 32768, most: 122880, step: 8192},
+	}
+}
+
+// memories returns the row's sizes, least first.
+func (r sizeRow) memories() []int64 {
+	if r.only != nil {
+		return r.only
+	}
+	var out []int64
+	for m := r.least; m <= r.most; m += r.step {
+		out = append(out, m)
+	}
+	return out
+}
+
+// size is CPU units and MiB.
+type size struct{ cpu, memory int64 }
+
+// String writes a size as a spec does.
+func (s size) String() string { return cpuText(s.cpu) + " with " + memoryText(s.memory*mib) }
+
+func cpuText(units int64) string {
+	if units%1024 == 0 {
+		return fmt.Sprint(units / 1024)
+	}
+	return fmt.Sprintf("%dm", units*1000/1024)
+}
+
+func memoryText(bytes int64) string {
+	switch {
+	case bytes%gib == 0:
+		return fmt.Sprintf("%dGi", bytes/gib)
+	case bytes%mib == 0:
+		return fmt.Sprintf("%dMi", bytes/mib)
+	}
+	return fmt.Sprint(bytes)
+}
+
+// sizeProblem is a size that Fargate doesn't have.
+type sizeProblem struct{ field, value, message string }
+
+// fargateSize returns the size for what was asked, in thousandths of a core and
+// in bytes; zero is unset and fitted.
+func fargateSize(milli, bytes int64) (size, []sizeProblem) {
+	rows := fargateSizes()
+	units := (milli*1024 + 999) / 1000
+	exact := milli == 0 || slices.ContainsFunc(rows, func(r sizeRow) bool { return r.cpu*1000 == milli*1024 })
+	memory := (bytes + mib - 1) / mib
+	best, covers := size{}, false
+	for _, r := range rows {
+		if milli == 0 && bytes == 0 && r.cpu != defaultCPU {
+			continue
+		}
+		for _, m := range r.memories() {
+			if !covers && r.cpu >= units && m >= memory {
+				best, covers = size{r.cpu, m}, true
+			}
+		}
+	}
+	if !covers {
+		last := rows[len(rows)-1]
+		best = size{last.cpu, last.most}
+	}
+	var ps []sizeProblem
+	cpuOK := exact && (milli == 0 || best.cpu == units)
+	memoryOK := bytes == 0 || best.memory*mib == bytes
+	if milli != 0 && !exact {
+		ps = append(ps, sizeProblem{"cpu", fmt.Sprintf("%dm", milli), "Fargate has " + strings.Join(cpuTexts(), ", ") + "; the nearest is " + best.String()})
+	}
+	if bytes != 0 && (!memoryOK || exact && !cpuOK) {
+		ps = append(ps, sizeProblem{"memory", memoryText(bytes), memoryMessage(milli, exact, best, covers)})
+	}
+	return best, ps
+}
+
+func memoryMessage(milli int64, exact bool, best size, covers bool) string {
+	if !covers {
+		return "Fargate's largest is " + best.String()
+	}
+	if milli == 0 || !exact {
+		return "Fargate has no such size; the nearest is " + best.String()
+	}
+	for _, r := range fargateSizes() {
+		if r.cpu*1000 == milli*1024 {
+			m := r.memories()
+			return fmt.Sprintf("with %s Fargate has %s to %s in set steps; the nearest is %s", cpuText(r.cpu), memoryText(m[0]*mib), memoryText(m[len(m)-1]*mib), best)
+		}
+	}
+	return "Fargate has no such size; the nearest is " + best.String()
+}
+
+func cpuTexts() []string {
+	var out []string
+	for _, r := range fargateSizes() {
+		out = append(out, cpuText(r.cpu))
+	}
+	return out
+}

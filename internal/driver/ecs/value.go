@@ -1,0 +1,41 @@
+package ecs
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// optional returns a pointer to what is set, and nil for what isn't.
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func positive(n int32) *int32 {
+	if n <= 0 {
+		return nil
+	}
+	return &n
+}
+
+func str(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func at(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
