@@ -88,7 +88,7 @@ func TestCLI(t *testing.T) {
 
 	def := definition("cli", "sh", "-c", `echo "$MODE $PASSWORD"; exit 3`)
 	containers, err := json.Marshal([]map[string]any{{"name": "main", "image": "app", "command": def.ContainerDefinitions[0].Command,
-		"secrets": []map[string]string{{"name": "MODE", "valueFrom": "/app/mode"}, {"name": "PASSWORD", "valueFrom": secret["ARN"].(string) + ":password::"}},
+		"secrets":          []map[string]string{{"name": "MODE", "valueFrom": "/app/mode"}, {"name": "PASSWORD", "valueFrom": secret["ARN"].(string) + ":password::"}},
 		"logConfiguration": map[string]any{"logDriver": "awslogs", "options": map[string]string{"awslogs-group": "made", "awslogs-create-group": "true", "awslogs-region": Region, "awslogs-stream-prefix": "p"}}}})
 	if err != nil {
 		t.Fatal(err)

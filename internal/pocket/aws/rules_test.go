@@ -31,7 +31,7 @@ func (c *cloud) call(t testing.TB, target string, body any) (status int, reply d
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it is only read
+	defer resp.Body.Close()
 	data, err = io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -313,7 +313,7 @@ func TestValidation(t *testing.T) {
 	}{
 		"unknown member":      {"ecs:RunTask", doc{"taskDefinition": "a", "cuont": 1}, "SerializationException"},
 		"wrong case":          {"ecs:RunTask", doc{"TaskDefinition": "a"}, "SerializationException"},
-		"unknown deep inside": {"ecs:RunTask", doc{"taskDefinition": "a", "overrides": doc{"containerOverrides": []doc{{"nmae": "x"}}}}, "SerializationException"},
+		"unknown deep inside": {"ecs:RunTask", doc{"taskDefinition": "a", "overrides": doc{"containerOverrides": []doc{{"nom": "x"}}}}, "SerializationException"},
 		"wrong type":          {"ecs:RunTask", doc{"taskDefinition": 7}, "SerializationException"},
 		"number too large":    {"ecs:RunTask", doc{"taskDefinition": "a", "count": 1 << 40}, "SerializationException"},
 		"list for object":     {"ecs:RunTask", doc{"taskDefinition": "a", "overrides": []string{}}, "SerializationException"},

@@ -23,7 +23,7 @@ func (s *Service) validate(operation string, input *smithy.Schema, body []byte) 
 	if err := decoder.Decode(&value); err != nil {
 		return Errorf("SerializationException", "the body is no JSON: %v", err)
 	}
-	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // Token returns it bare
+	if _, err := decoder.Token(); err != io.EOF {
 		return Errorf("SerializationException", "the body goes on after its JSON object")
 	}
 	if value == nil {

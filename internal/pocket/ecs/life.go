@@ -203,7 +203,7 @@ func strike(m Mishap) *end {
 	case StageSpot:
 		e = &end{code: types.TaskStopCodeSpotInterruption, reason: "Your Spot Task was interrupted."}
 	case StageHost:
-		e = &end{code: types.TaskStopCodeInfrastructureHealth, reason: "Host EC2 (instance i-0123456789abcdef0) terminated.", lost: true}
+		e = &end{code: types.TaskStopCodeTerminationNotice, reason: "Host EC2 (instance i-0123456789abcdef0) terminated.", lost: true}
 	default:
 		e = &end{code: types.TaskStopCodeEssentialContainerExited, reason: "Essential container in task exited", oom: true, code137: m.ExitCode}
 	}

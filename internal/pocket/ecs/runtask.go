@@ -288,7 +288,7 @@ func (s *Service) newTask(c *cluster, d *definition, in *ecs.RunTaskInput, where
 		CapacityProviderName: where.provider, Group: in.Group, Overrides: &overrides, Cpu: def.Cpu, Memory: def.Memory,
 		EnableExecuteCommand: in.EnableExecuteCommand, Version: 1, Containers: []types.Container{}, Attachments: []types.Attachment{},
 		Attributes: []types.Attribute{{Name: ptr("ecs.cpu-architecture"), Value: ptr(architecture(&def))}}, HealthStatus: types.HealthStatusUnknown,
-		AvailabilityZone: ptr(s.o.Region + "a"), InferenceAccelerators: []types.InferenceAccelerator{}, EphemeralStorage: def.EphemeralStorage,
+		AvailabilityZone: ptr(s.o.Region + "a"), EphemeralStorage: def.EphemeralStorage,
 	}
 	if overrides.Cpu != nil {
 		t.view.Cpu, _ = cpuUnits(overrides.Cpu) // checkOverrides has read it

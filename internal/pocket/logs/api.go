@@ -191,8 +191,8 @@ func (s *Service) describeLogStreams(_ context.Context, _ awsjson.Call, in *clou
 	out := &cloudwatchlogs.DescribeLogStreamsOutput{LogStreams: []types.LogStream{}, NextToken: next}
 	for _, n := range page {
 		st := g.Streams[n]
-		arn, stored := s.groupARN(name)+":log-stream:"+n, int64(0)
-		desc := types.LogStream{Arn: &arn, LogStreamName: &st.Name, CreationTime: &st.Created, StoredBytes: &stored}
+		arn := s.groupARN(name) + ":log-stream:" + n
+		desc := types.LogStream{Arn: &arn, LogStreamName: &st.Name, CreationTime: &st.Created}
 		if len(st.Events) > 0 {
 			first, last, ingested := st.Events[0].At, st.Events[len(st.Events)-1].At, st.Last
 			desc.FirstEventTimestamp, desc.LastEventTimestamp, desc.LastIngestionTime = &first, &last, &ingested

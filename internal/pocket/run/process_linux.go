@@ -25,7 +25,7 @@ func holdThread() (release func()) {
 // reap waits for the process, and kills its group while the dead process still
 // holds the number, so that it can't have become another group's.
 func (p *process) reap() *os.ProcessState {
-	for unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR { //nolint:errorlint // a system call's bare number
+	for unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
