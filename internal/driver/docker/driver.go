@@ -84,7 +84,7 @@ func support() []sdk.FieldSupport {
 		{Field: "network", Values: "bridge, none, host, container:NAME or the name of a network"},
 		{Field: "mounts", Values: "bind, volume and tmpfs"},
 		{Field: "files", Values: "bind-mounted read-only on an engine of this machine; copied into the container on another one"},
-		{Field: "stdin", Values: "attached and spooled"},
+		{Field: "stdin", Values: "attached and spooled; a job whose spooled input was cut off, because the process that fed it was killed, has failed: infrastructure"},
 		{Field: "profile", Values: "strict, standard, permissive"},
 		{Field: "ttl", Values: "a label that `windlass reap` goes by; the engine itself removes nothing"},
 		{Field: "allow_visible_secret", Values: "needed for secrets on an engine of another machine"},

@@ -440,6 +440,71 @@ func TestStdinForReal(t *testing.T) {
 	}
 }
 
+// TestSpooledInputCutOff: where the process that feeds a job is gone before the
+// job has all of a spooled input, the engine ends the input. The job can't tell,
+// and may well succeed with a part.
+func TestSpooledInputCutOff(t *testing.T) {
+	t.Parallel()
+	var how sdk.OpenRequest
+	b := realEngine(t, func(r *sdk.OpenRequest) { how = *r })
+	feeder, err := Driver().Open(t.Context(), how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(script string, input io.Reader) sdk.JobHandle {
+		spec := sh(script)
+		spec.Stdin, spec.Network = sdk.StdinSpooled, networkNone
+		res, err := feeder.(sdk.JobRunner).RunJob(t.Context(), sdk.RunJobRequest{Launch: b.prepare(t, spec), Stdin: input})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Handle
+	}
+	// A pipe that nobody closes: there is more to come.
+	r, w := io.Pipe()
+	defer func() { _ = w.Close() }()
+	cut := start("wc -c", r)
+	if _, err := w.Write(make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	// This one has all, and this one wants no more.
+	small := make([]byte, 1000)
+	whole := start("sleep 1; wc -c", bytes.NewReader(small))
+	path := b.provider.feedPath(attemptOf(t, whole))
+	testwait.Until(t, patience, "delivery", func() bool { _, err := os.Stat(path); return errors.Is(err, os.ErrNotExist) })
+	r2, w2 := io.Pipe()
+	defer func() { _ = w2.Close() }()
+	enough := start("true", r2)
+	if st := b.ended(t, enough); st.State != sdk.StateSucceeded {
+		t.Errorf("a job that read nothing, its feeder alive: %+v", st)
+	}
+	if err := feeder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	st := b.ended(t, cut)
+	if st.State != sdk.StateFailed || st.Reason != sdk.ReasonInfrastructure || st.ExitCode == nil || *st.ExitCode != 0 || !strings.Contains(st.Message, "input was cut off") {
+		t.Errorf("a job whose input was cut off: %+v", st)
+	}
+	if st := b.ended(t, whole); st.State != sdk.StateSucceeded {
+		t.Errorf("a job that had all of its input: %+v", st)
+	}
+	for _, h := range []sdk.JobHandle{cut, whole, enough} {
+		b.clean(t, h)
+		if _, err := os.Stat(b.provider.files.path(attemptOf(t, h))); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("its folder is left: %v", err)
+		}
+	}
+}
+
+func attemptOf(t testing.TB, h sdk.JobHandle) sdk.ID {
+	t.Helper()
+	id, err := sdk.ParseID(h.Metadata[keyAttempt])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
 func TestAnonymousVolumesGo(t *testing.T) {
 	t.Parallel()
 	b := realEngine(t)

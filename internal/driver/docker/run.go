@@ -113,6 +113,13 @@ func (s *send) run(ctx context.Context) (sdk.RunJobResult, error) {
 	return res, nil
 }
 
+// note says whose the attempt's folders are.
+func (s *send) note() note {
+	l := s.launch
+	return note{Endpoint: s.p.identity.Endpoint, RunID: l.RunID, Attempt: l.AttemptID, Owner: l.Owner, LedgerID: l.LedgerID,
+		Made: s.p.clock.Now().UTC(), Expires: l.Expires}
+}
+
 // unclear keeps an error from saying that nothing was made: the container is
 // there, and sending the launch again goes on from it.
 func unclear(err error) error {
@@ -165,8 +172,7 @@ func (s *send) putInputs(ctx context.Context) error {
 		cfg.Env = env
 		s.req.Body.Config = &cfg
 	}
-	n := note{Endpoint: p.identity.Endpoint, RunID: l.RunID, Attempt: l.AttemptID, Owner: l.Owner, LedgerID: l.LedgerID,
-		Made: p.clock.Now().UTC(), Expires: l.Expires}
+	n := s.note()
 	noFolder := func(what string) error {
 		return p.fail(sdk.FailedPrecondition, opRun, fmt.Errorf("the launch mounts %s from the machine that it was prepared on", what))
 	}

@@ -56,6 +56,7 @@ func (p *provider) status(ctx context.Context, h sdk.JobHandle) (sdk.JobStatusRe
 	if st.code == killedCode && !st.oom {
 		p.explainKill(ctx, c.ID, st, &res)
 	}
+	p.explainInput(c, &res)
 	if cancelled {
 		res.State, res.Reason = sdk.StateCancelled, sdk.ReasonCancelled
 		if st.code == 0 {
@@ -115,6 +116,18 @@ func (p *provider) explainOutage(st containerState, res *sdk.JobStatusResult) {
 	}
 	res.Reason = sdk.ReasonInfrastructure
 	res.Message = fmt.Sprintf("it ended while the engine was away, between %s and %s", o.From.UTC().Format(time.RFC3339), o.To.UTC().Format(time.RFC3339))
+}
+
+// explainInput says so when a job that was promised its whole input may have
+// seen a part of it. Its own code doesn't count then: it may have taken the part
+// for the whole.
+func (p *provider) explainInput(c container.InspectResponse, res *sdk.JobStatusResult) {
+	attempt, err := sdk.ParseID(containerLabels(c)[sdk.LabelAttempt])
+	if err != nil || !p.cutOff(attempt) {
+		return
+	}
+	res.State, res.Reason = sdk.StateFailed, sdk.ReasonInfrastructure
+	res.Message = "its input was cut off: the process that fed it was gone before all was delivered"
 }
 
 // engineStamp writes a time as the engine reads it: seconds and nanoseconds.

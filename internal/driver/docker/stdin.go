@@ -28,6 +28,10 @@ type input struct {
 	conn    client.HijackedResponse
 	from    io.Reader
 	once    sync.Once
+
+	feed *feed
+	// over is done once it is decided what becomes of feed.
+	over sync.Once
 }
 
 // attach connects to the container's standard input. It must happen before the
@@ -40,17 +44,23 @@ func (s *send) attach(ctx context.Context, id string) (*input, error) {
 	if s.stdin == nil {
 		return nil, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has input (%s) and the call brought none", s.launch.Stdin))
 	}
+	feed, err := s.feeding()
+	if err != nil {
+		return nil, p.fail(sdk.FailedPrecondition, opRun, fmt.Errorf("note who feeds the job: %w", err))
+	}
 	var conn client.HijackedResponse
-	err := p.client.Call(ctx, opRun, func(ctx context.Context, api *client.Client) error {
+	err = p.client.Call(ctx, opRun, func(ctx context.Context, api *client.Client) error {
 		res, err := api.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true})
 		conn = res.HijackedResponse
 		return err
 	})
 	if err != nil {
+		feed.done()
 		return nil, err
 	}
-	in := &input{all: &p.inputs, attempt: attempt, conn: conn, from: s.stdin}
+	in := &input{all: &p.inputs, attempt: attempt, conn: conn, from: s.stdin, feed: feed}
 	if !p.inputs.add(in) {
+		feed.done()
 		conn.Close()
 		return nil, p.fail(sdk.Unavailable, opRun, fmt.Errorf("the provider is closed"))
 	}
@@ -74,19 +84,23 @@ func (in *input) begin() {
 		// A reader can't be made to return, so nothing waits for this one.
 		go func() {
 			// A failed write means that the job reads no more.
-			if _, err := io.Copy(in.conn.Conn, in.from); err != nil {
-				return
+			if _, err := io.Copy(in.conn.Conn, in.from); err == nil {
+				_ = in.conn.CloseWrite()
 			}
-			_ = in.conn.CloseWrite()
+			in.fed()
 		}()
 	})
 }
+
+// fed says that there is nothing more to feed.
+func (in *input) fed() { in.over.Do(in.feed.done) }
 
 // close gives the connection up, which ends the job's input.
 func (in *input) close() {
 	if in == nil {
 		return
 	}
+	in.fed()
 	in.all.mu.Lock()
 	if in.all.open[in.attempt] == in {
 		delete(in.all.open, in.attempt)
@@ -121,6 +135,7 @@ func (a *inputs) closeAll() {
 	a.open = nil
 	a.mu.Unlock()
 	for _, in := range open {
+		in.over.Do(in.feed.leave)
 		in.conn.Close()
 	}
 	a.wg.Wait()
