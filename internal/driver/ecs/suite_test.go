@@ -11,6 +11,7 @@ import (
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketecs "github.com/windlass-run/windlass/internal/pocket/ecs"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
+	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest"
 )
@@ -37,6 +38,8 @@ func (w *world) harness() providertest.Harness {
 		Eventually: patience,
 		Parallel:   16,
 		Poll:       5 * time.Millisecond,
+		User:       "nobody",
+		UserID:     "65534",
 		Second:     300 * time.Millisecond,
 		Waivers: []providertest.Waiver{
 			{Check: "log-bytes", Guarantee: "Logs.Fidelity", Why: "the log driver sends lines of text"},
@@ -186,7 +189,7 @@ func (w *world) forge(t providertest.T, owner string) {
 }
 
 func TestSuite(t *testing.T) {
-	w := newWorld(t, pocket.Options{}, nil)
+	w := newWorld(t, pocket.Options{Executor: contained{run.NewProcesses(nil)}}, nil)
 	begun := time.Now()
 	providertest.Run(t, w.harness())
 	t.Logf("the suite took %s", time.Since(begun).Round(time.Second))
