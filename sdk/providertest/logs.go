@@ -262,7 +262,9 @@ func (s *suite) frees(t T, f func()) {
 	for range 5 {
 		f()
 	}
-	s.eventually(t, "end of the goroutines that were started", func() bool { return runtime.NumGoroutine() <= before+2 })
+	// One connection more, with both its ends in this process, is no leak: one
+	// goroutine left by each of five calls is.
+	s.eventually(t, "end of the goroutines that were started", func() bool { return runtime.NumGoroutine() <= before+4 })
 }
 
 func checkLogBreak(s *suite, t T) {
