@@ -289,9 +289,6 @@ func (r *runner) finishLog(v sdk.Verdict) error {
 
 // drain waits for the log's end and records it.
 func (r *runner) drain(ctx context.Context) error {
-	if err := r.readLaunch(); err != nil {
-		return err
-	}
 	if r.attempt().Handle == nil {
 		if err := r.finishLog(sdk.VerdictComplete); err != nil {
 			return err

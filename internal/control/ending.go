@@ -22,34 +22,52 @@ func changeDetail(ev ledger.Event) map[string]string {
 	return c.Detail
 }
 
-// nextDeadline is the time until the engine itself must act on the attempt.
-func (r *runner) nextDeadline() (time.Duration, bool) {
-	now := r.e.clock.Now()
-	var at []time.Time
-	switch {
-	case r.ending.cause != "":
-		at = append(at, r.retryCancelAt())
-	default:
-		if d, ok := r.timeoutAt(); ok {
-			at = append(at, d)
-		}
-		if r.spec.StartTimeout > 0 && r.phase() == ledger.PhaseSubmitted {
-			at = append(at, r.attempt().SentAt.Add(r.spec.StartTimeout))
+// nextDeadline is when the engine itself must act on the attempt, zero for
+// never.
+func (r *runner) nextDeadline() time.Time {
+	var first time.Time
+	take := func(at time.Time, ok bool) {
+		if ok && (first.IsZero() || at.Before(first)) {
+			first = at
 		}
 	}
-	if d, ok := r.renewAt(); ok {
-		at = append(at, d)
+	if r.ending.cause != "" {
+		take(r.retryCancelAt(), true)
+	} else {
+		take(r.timeoutAt())
+		take(r.attempt().SentAt.Add(r.spec.StartTimeout), r.spec.StartTimeout > 0 && r.phase() == ledger.PhaseSubmitted)
 	}
-	if len(at) == 0 {
-		return 0, false
+	take(r.renewAt())
+	return first
+}
+
+// alarm wakes a runner at a time on the engine's clock.
+type alarm struct {
+	e  *Engine
+	at time.Time
+	// rung is nil while it isn't set.
+	rung <-chan struct{}
+	free func()
+}
+
+// set sets it for another time, zero for none. One that is set for that time
+// already goes on.
+func (a *alarm) set(ctx context.Context, at time.Time) {
+	if a.rung != nil && at.Equal(a.at) {
+		return
 	}
-	first := at[0]
-	for _, t := range at[1:] {
-		if t.Before(first) {
-			first = t
-		}
+	a.stop()
+	if !at.IsZero() {
+		a.at = at
+		a.rung, a.free = a.e.after(ctx, max(at.Sub(a.e.clock.Now()), time.Millisecond))
 	}
-	return first.Sub(now), true
+}
+
+func (a *alarm) stop() {
+	if a.rung != nil {
+		a.free()
+		a.rung = nil
+	}
 }
 
 // timeoutAt is when the execution time-out passes on our clock, counted from
@@ -78,7 +96,7 @@ func (r *runner) ttl() time.Duration {
 // renewAt is when the expiry must be moved: at half of its time, while the run
 // lives, on backends where it can be.
 func (r *runner) renewAt() (time.Time, bool) {
-	if r.launch.Expires.IsZero() || !sdk.Has(r.back.Provider, sdk.Renewer().String()) {
+	if !r.renews || r.launch.Expires.IsZero() {
 		return time.Time{}, false
 	}
 	if r.renewed.IsZero() {

@@ -13,8 +13,10 @@ import (
 // they come from the poller, captures output, and enforces deadlines and
 // cancels.
 func (r *runner) observe(ctx context.Context) error {
-	if err := r.readLaunch(); err != nil {
-		return err
+	if r.renews = sdk.Has(r.back.Provider, sdk.Renewer().String()); r.renews {
+		if err := r.readLaunch(); err != nil { // for its expiry
+			return err
+		}
 	}
 	h, err := r.decodeHandle()
 	if err != nil {
@@ -27,28 +29,26 @@ func (r *runner) observe(ctx context.Context) error {
 		return err
 	}
 	r.startCapture(ctx, h)
-	track := r.e.poller(r.back).track(ctx, r.attempt().ID, h)
+	track := r.e.poller(r.back).track(ctx, r.attempt().ID, h, r.sent == r.attempt().Number)
 	defer track.close()
 	// A row read before this moment may already ask to end.
 	if err := r.actOn(ctx, h, track); err != nil {
 		return err
 	}
+	clock := alarm{e: r.e}
+	defer clock.stop()
 	for r.phase() == ledger.PhaseSubmitted || r.phase() == ledger.PhaseRunning {
-		var timer <-chan struct{}
-		free := func() {}
-		if d, ok := r.nextDeadline(); ok {
-			timer, free = r.e.after(ctx, max(d, time.Millisecond))
-		}
+		clock.set(ctx, r.nextDeadline())
 		select {
 		case up := <-track.updates:
 			err = r.learn(ctx, up, track)
-		case <-timer:
+		case <-clock.rung:
+			clock.stop()
 		case <-r.wake:
 			err = r.reload(ctx)
 		case <-ctx.Done():
 			err = errStopped
 		}
-		free()
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (r *runner) observe(ctx context.Context) error {
 // recallEnding finds out what earlier holders did to end the attempt.
 func (r *runner) recallEnding(ctx context.Context) error {
 	n := r.attempt().Number
-	if r.sent == n {
+	if r.sent == n || !r.mayHaveEnded() {
 		return nil
 	}
 	f := ledger.EventFilter{Run: r.id, Kinds: []ledger.Kind{ledger.KindCancelSent, ledger.KindDeadline}}
@@ -89,6 +89,11 @@ func (r *runner) recallEnding(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// mayHaveEnded reports whether an earlier holder had a cause to end the attempt.
+func (r *runner) mayHaveEnded() bool {
+	return !r.run.CancelAt.IsZero() || r.spec.Timeout > 0 || r.spec.StartTimeout > 0 || r.attempt().Reason == sdk.ReasonSupervisorLost
 }
 
 // learn takes one answer of the poller.

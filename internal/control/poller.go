@@ -75,8 +75,14 @@ func (e *Engine) poller(back Backend) *poller {
 	return p
 }
 
-func (p *poller) track(ctx context.Context, attempt sdk.ID, h sdk.JobHandle) *tracked {
+// track asks for a job from now on: ever more slowly for one that has just
+// begun, and at the poll interval for one that was taken up, of which there may
+// be thousands in one moment.
+func (p *poller) track(ctx context.Context, attempt sdk.ID, h sdk.JobHandle, begun bool) *tracked {
 	t := &tracked{p: p, attempt: attempt, handle: h, updates: make(chan statusUpdate, 1), next: p.e.clock.Now(), every: firstPoll, index: -1}
+	if !begun {
+		t.every = p.back.pollInterval()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.jobs[attempt] = t

@@ -64,7 +64,9 @@ type runner struct {
 	// reading a stepped clock doesn't move.
 	sawRunning time.Time
 	lastAnswer time.Time
-	// renewed is when the expiry of what the attempt made was last moved.
+	// renews: the provider can move the expiry of what the attempt made; renewed
+	// is when that was last done.
+	renews  bool
 	renewed time.Time
 }
 

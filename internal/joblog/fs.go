@@ -62,7 +62,7 @@ func (o osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 
 // MkdirAll tries the folder itself first: that of a new log is missing, and all
 // above it but one are there.
-func (o osFS) MkdirAll(name string, perm fs.FileMode) error {
+func (osFS) MkdirAll(name string, perm fs.FileMode) error {
 	err := os.Mkdir(name, perm)
 	if errors.Is(err, fs.ErrNotExist) && os.Mkdir(filepath.Dir(name), perm) == nil {
 		err = os.Mkdir(name, perm)
@@ -70,7 +70,7 @@ func (o osFS) MkdirAll(name string, perm fs.FileMode) error {
 	if err == nil {
 		return nil
 	}
-	return os.MkdirAll(name, perm)
+	return os.MkdirAll(name, perm) // it is there, or more is missing
 }
 func (osFS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
 func (osFS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
