@@ -108,17 +108,20 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("pocket aws: %w", err)
 	}
 	s.services = []*awsjson.Service{s.ecs.API(), s.logs.API(), s.secrets.API(), s.ssm.API()}
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("pocket aws: %w", err)
+	}
 	for _, name := range o.LogGroups {
 		s.logs.CreateGroup(name)
 	}
 	return s, nil
 }
 
-// Close ends every task and waits for it. Calls that come later are answered
-// from what is left; nothing runs any more.
+// Close ends every task, waits for it, and saves the state. Calls that come
+// later are answered from what is left; nothing runs any more.
 func (s *Server) Close() error {
 	s.ecs.Close()
-	return s.executor.Close()
+	return errors.Join(s.executor.Close(), s.save())
 }
 
 // Faults returns the plan of what goes wrong with calls. Actions are named
