@@ -24,6 +24,11 @@ func (s *countedStore) Write(ctx context.Context, w ledger.Write) error {
 	return s.Store.Write(ctx, w)
 }
 
+func (s *countedStore) Run(ctx context.Context, id sdk.ID) (ledger.Run, error) {
+	s.rows.Add(1)
+	return s.Store.Run(ctx, id)
+}
+
 func (s *countedStore) Attempts(ctx context.Context, id sdk.ID) ([]ledger.Attempt, error) {
 	s.rows.Add(1)
 	return s.Store.Attempts(ctx, id)

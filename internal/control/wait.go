@@ -48,18 +48,11 @@ func (m Milestone) reached(r ledger.Run) bool {
 func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.Run, error) {
 	for {
 		if r := e.runner(id); r != nil {
-			row, changed := r.row()
-			if until.reached(row) || until == MilestoneMovable && r.req.Park {
-				return row, nil
+			row, err := r.await(ctx, until)
+			if err != nil || until.reached(row) {
+				return row, err
 			}
-			select {
-			case <-changed:
-				continue
-			case <-r.gone:
-				// Driven on by another holder, or over: the ledger knows.
-			case <-ctx.Done():
-				return row, context.Cause(ctx)
-			}
+			// Driven on by another holder, or over: the ledger knows.
 		}
 		changed := e.o.Store.Changed()
 		row, err := e.o.Store.Run(ctx, id)
@@ -74,6 +67,25 @@ func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.R
 		}
 		select {
 		case <-changed:
+		case <-ctx.Done():
+			return row, context.Cause(ctx)
+		}
+	}
+}
+
+// await returns the row as it is when it has come so far, or when the runner
+// has ended.
+func (r *runner) await(ctx context.Context, until Milestone) (ledger.Run, error) {
+	for {
+		row, changed := r.row()
+		if until.reached(row) {
+			return row, nil
+		}
+		select {
+		case <-changed:
+		case <-r.gone:
+			row, _ = r.row()
+			return row, nil
 		case <-ctx.Done():
 			return row, context.Cause(ctx)
 		}
