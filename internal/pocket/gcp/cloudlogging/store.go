@@ -1,0 +1,73 @@
+package cloudlogging
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/logging/apiv2/loggingpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// entry is a stored log entry.
+type entry struct {
+	view    *loggingpb.LogEntry
+	at      time.Time
+	visible time.Time
+	// seq is the order of writing, which breaks the last tie: a doubled entry.
+	seq int64
+}
+
+// compare orders as entries.list does: by timestamp, then by insert ID.
+func (e *entry) compare(o *entry) int {
+	return cmp.Or(e.at.Compare(o.at), cmp.Compare(e.view.InsertId, o.view.InsertId), cmp.Compare(e.seq, o.seq))
+}
+
+// key is the position as a text that sorts alike.
+func (e *entry) key() string {
+	return fmt.Sprintf("%016x/%s/%016x", uint64(e.at.UnixNano()), e.view.InsertId, uint64(e.seq)) //nolint:gosec // times of this century and a count
+}
+
+// add stores entries that were written now. Their timestamps and insert IDs are
+// filled in where they have none, as the API does.
+func (s *Service) add(list ...*loggingpb.LogEntry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	for _, view := range list {
+		s.written++
+		at := now.Truncate(time.Microsecond)
+		if view.Timestamp != nil {
+			at = view.Timestamp.AsTime()
+		}
+		if s.knobs.Tick > 0 {
+			at = at.Truncate(s.knobs.Tick)
+		}
+		view.Timestamp, view.ReceiveTimestamp = timestamppb.New(at), timestamppb.New(now)
+		if view.InsertId == "" {
+			view.InsertId = fmt.Sprintf("%08x%08x%08x", uint32(now.Unix()), uint32(now.Nanosecond()/1000), uint32(s.written)) //nolint:gosec // it is an ID, cut to its width
+		}
+		delay := s.knobs.Delay
+		if n := int64(s.knobs.LateEvery); n > 0 && s.written%n == 0 {
+			delay += s.knobs.LateBy
+		}
+		e := &entry{view: view, at: at, visible: now.Add(delay), seq: s.written}
+		s.insert(e)
+		if n := int64(s.knobs.DoubleEvery); n > 0 && s.written%n == 0 {
+			s.written++
+			s.insert(&entry{view: proto.CloneOf(view), at: at, visible: e.visible, seq: s.written})
+		}
+	}
+}
+
+// insert puts an entry at its place. The lock is held.
+func (s *Service) insert(e *entry) {
+	if n := len(s.entries); n == 0 || s.entries[n-1].compare(e) < 0 {
+		s.entries = append(s.entries, e)
+		return
+	}
+	i, _ := slices.BinarySearchFunc(s.entries, e, (*entry).compare)
+	s.entries = slices.Insert(s.entries, i, e)
+}
