@@ -34,7 +34,7 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	}
 	id := sub.Run.ID
 	out.setRun(id)
-	a := &attachment{f: f, s: s, run: id, out: out, actor: req.Actor, cancelled: make(chan struct{}), quit: make(chan os.Signal, 1)}
+	a := &attachment{f: f, s: s, run: id, out: out, actor: req.Actor, grace: f.graceOf(req), cancelled: make(chan struct{}), quit: make(chan os.Signal, 1)}
 	f.interrupts.handle(a.signal)
 	defer f.interrupts.handle(nil)
 	if ctx.Err() != nil {
@@ -50,6 +50,17 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	return a.end(ctx, run)
 }
 
+// graceOf is a job's grace: its own, else its provider's default.
+func (f *Factory) graceOf(req control.SubmitRequest) time.Duration {
+	if req.Spec.Grace != nil {
+		return *req.Spec.Grace
+	}
+	if d := f.driverOf(req.Provider); d != nil {
+		return d.Guarantees.Grace.Default
+	}
+	return 0
+}
+
 // attachment is an attached run.
 type attachment struct {
 	f     *Factory
@@ -57,6 +68,9 @@ type attachment struct {
 	run   sdk.ID
 	out   *sink
 	actor string
+	// grace is the time between asking the job to end and killing it; 0 is none
+	// or not known.
+	grace time.Duration
 
 	// cancelled is closed once the request to cancel is on record, or failed.
 	cancelled chan struct{}
@@ -91,7 +105,7 @@ func (a *attachment) signal(n int, sig os.Signal) {
 		}
 		return
 	}
-	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone; once more leaves at once", signalName(sig), a.run.Short())
+	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone%s; once more leaves at once", signalName(sig), a.run.Short(), a.graceWords())
 	go func() {
 		defer close(a.cancelled)
 		err := a.s.Engine.Cancel(context.Background(), control.CancelRequest{Run: a.run, Actor: a.actor, Why: signalName(sig)})
@@ -99,6 +113,14 @@ func (a *attachment) signal(n int, sig os.Signal) {
 			a.f.Streams.note("run %s could not be cancelled: %v; windlass cancel %s tries again", a.run.Short(), err, a.run.Short())
 		}
 	}()
+}
+
+// graceWords say how long the job may take to end before it is killed.
+func (a *attachment) graceWords() string {
+	if a.grace <= 0 {
+		return ""
+	}
+	return ", which takes up to " + span(a.grace) + " if it doesn't end when asked"
 }
 
 // errLeft says that the second signal came.
@@ -282,11 +304,11 @@ func tellOutcome(s *Streams, run ledger.Run, last *ledger.Attempt) {
 		}
 		s.note("run %s was cancelled%s", short, by)
 	case last != nil && last.Raw[rawExec] == execNotFound:
-		s.note("run %s: the command wasn't found%s", short, messageWords(run.Message))
+		s.note("run %s: the command wasn't found%s", short, messageWords(run))
 	case last != nil && last.Raw[rawExec] == execNotExecutable:
-		s.note("run %s: the command can't be executed%s", short, messageWords(run.Message))
+		s.note("run %s: the command can't be executed%s", short, messageWords(run))
 	default:
-		s.note("run %s: %s: %s%s", short, stateWords(run), strings.TrimSuffix(whyWords(run.State, run.Reason), "."), messageWords(run.Message))
+		s.note("run %s: %s%s", short, stateWords(run), outcomeWords(run))
 		if remedy := reasonRemedy(run.Reason); remedy != "" {
 			s.note("  to do: %s", forRun(remedy, run.ID))
 		}
@@ -306,7 +328,31 @@ func exitShown(run ledger.Run, last *ledger.Attempt) bool {
 	return run.ExitCode != nil && outcomeOf(run, last).exit() == *run.ExitCode
 }
 
-func messageWords(m string) string {
+// outcomeWords say why a run ended so. Where the provider's own words name the
+// cause, those of the reason would only stand in front of them: the reason's name
+// is there, and windlass explain knows it.
+func outcomeWords(run ledger.Run) string {
+	switch run.Reason {
+	case sdk.ReasonImagePull, sdk.ReasonInvalidSpec, sdk.ReasonFailedToStart, sdk.ReasonInfrastructure, sdk.ReasonPermissionDenied,
+		sdk.ReasonCredentials, sdk.ReasonQuota, sdk.ReasonSupervisorLost, sdk.ReasonUnschedulable, sdk.ReasonCapacity:
+		if run.Message != "" {
+			return messageWords(run)
+		}
+	}
+	return ": " + strings.TrimSuffix(whyWords(run.State, run.Reason), ".") + messageWords(run)
+}
+
+// messageWords is a run's message without the words that say where it comes
+// from: the line has said which run, and the run knows its provider.
+func messageWords(run ledger.Run) string {
+	m := run.Message
+	for _, p := range []string{"run job: ", "provider " + run.Provider + ": ", "Error response from daemon: ", "fetch the image: ", "Error response from daemon: "} {
+		m = strings.TrimPrefix(m, p)
+	}
+	// What a container runtime says around its reason.
+	if _, cause, ok := strings.Cut(m, "unable to start container process: "); ok {
+		m = strings.TrimSuffix(cause, ": unknown")
+	}
 	if m == "" {
 		return ""
 	}

@@ -232,7 +232,7 @@ func TestRunRefused(t *testing.T) {
 			{Field: "cpu", Value: "9000", Message: "is more than there is", Code: sdk.FailedPrecondition}}}
 	}
 	text := w.fails(ExitWindlass, "run", "--gpus", "1", "--", "true")
-	for _, want := range []string{"refused before launch", "\nwindlass:   gpu \"1\": is not supported here\n", "\nwindlass:   cpu \"9000\"", "windlass explain run.refused"} {
+	for _, want := range []string{"refused before launch", "\nwindlass:   gpu \"1\": is not supported here\n", "\nwindlass:   cpu \"9\": is more", "windlass explain run.refused"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("stderr lacks %q:\n%s", want, text)
 		}

@@ -137,6 +137,7 @@ const (
 
 // NewRoot returns the whole tree of commands.
 func NewRoot(f *Factory) *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "windlass",
 		Short: "Run one-off jobs on the runtimes that you have",
@@ -151,12 +152,25 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return overview(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return (&versionOptions{f: f}).run()
+			}
+			return overview(cmd.Context(), f)
+		},
 	}
+	root.Flags().BoolVarP(&version, "version", "v", false, "print the version of this program")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
-	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true})
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageOf(cmd, flagHint(cmd, err)) })
+	root.SetHelpCommand(newHelp())
+	root.SetHelpCommandGroupID(groupSetup)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if args := cmd.Flags().Args(); !cmd.HasParent() && len(args) > 0 {
+			// The flag is that of a command that there is none of.
+			return usagef(cmd, "unknown command %q%s", args[0], nearCommand(cmd, args[0]))
+		}
+		return usageOf(cmd, flagHint(cmd, err))
+	})
 	root.PersistentFlags().StringVar(&f.configFile, "config", "", "`file` to read in place of the windlass.yaml files that are found")
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Jobs:"}, &cobra.Group{ID: groupAudit, Title: "Record:"},
 		&cobra.Group{ID: groupSetup, Title: "Set-up:"})

@@ -111,7 +111,13 @@ func (o *explainOptions) run() error {
 		ids = append(ids, e.ID)
 	}
 	err := &sdk.Error{Code: sdk.NotFound, Op: "explain", Err: fmt.Errorf("nothing is called %q", o.what), Remedy: "windlass explain lists all"}
-	if near := nearest(o.what, ids); near != "" {
+	near := nearest(o.what, ids)
+	for _, id := range ids {
+		if near == "" && len(o.what) > 1 && strings.HasPrefix(id, o.what) {
+			near = id
+		}
+	}
+	if near != "" {
 		err.Remedy = fmt.Sprintf("did you mean %q? windlass explain lists all", near)
 	}
 	return err

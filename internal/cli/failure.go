@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -159,7 +160,7 @@ func writeError(s *Streams, err error) {
 	say := func(text string) { fmt.Fprintf(&out, "%s%s\n", s.err(styleRed, prefix), text) }
 	say(clean(b.Message))
 	for _, p := range b.Problems {
-		say("  " + clean(p.String()))
+		say("  " + clean(asTyped(p).String()))
 	}
 	if b.Remedy != "" {
 		say("  to do: " + clean(b.Remedy))
@@ -168,6 +169,28 @@ func writeError(s *Streams, err error) {
 		say(s.err(styleDim, "  more: windlass explain "+b.ID))
 	}
 	_, _ = io.WriteString(s.Err, out.String())
+}
+
+// asTyped writes a problem's value as the flag takes it: a job holds thousandths
+// of a core and bytes.
+func asTyped(p sdk.Problem) sdk.Problem {
+	n, err := strconv.ParseInt(p.Value, 10, 64)
+	if err != nil {
+		return p
+	}
+	switch p.Field {
+	case "cpu":
+		p.Value = strconv.FormatFloat(float64(n)/1000, 'f', -1, 64)
+	case "memory":
+		for _, u := range []string{"k", "m", "g"} {
+			if n == 0 || n%1024 != 0 {
+				break
+			}
+			n /= 1024
+			p.Value = strconv.FormatInt(n, 10) + u
+		}
+	}
+	return p
 }
 
 // prefix starts every line that Windlass itself says beside a job's output.

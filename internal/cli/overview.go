@@ -30,7 +30,7 @@ func overview(ctx context.Context, f *Factory) error {
 		file = strings.Join(c.Files, ", ")
 	}
 	t.add("Config", file)
-	t.add("Providers", strings.Join(providerWords(c), ", "))
+	t.add("Providers", strings.Join(providerWords(c), ", ")+"; windlass provider check tries them")
 	if c.DefaultProvider != "" {
 		t.add("Default", c.DefaultProvider)
 	}

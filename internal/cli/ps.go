@@ -187,7 +187,7 @@ func took(start, end, now time.Time, over bool) string {
 	case over:
 		return ""
 	}
-	return span(now.Sub(start))
+	return span(now.Sub(start).Round(time.Second))
 }
 
 // span is a duration with a precision that suits it.

@@ -159,6 +159,11 @@ func submit(ctx context.Context, f *Factory, req control.SubmitRequest, mode sub
 	if err != nil {
 		return err
 	}
+	if !mode.dryRun {
+		if err := f.checkSecrets(ctx, req.Spec); err != nil {
+			return err
+		}
+	}
 	if mode.detach && !mode.dryRun && !c.Keeper {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "run", ID: idDetach,
 			Err: errors.New("-d needs a keeper, and WINDLASS_KEEPER=off forbids one"), Remedy: "leave out -d, or unset WINDLASS_KEEPER"}

@@ -34,6 +34,7 @@ func TestRunFlags(t *testing.T) {
 	w := newWorld(t)
 	w.env["HERE"] = "from here"
 	w.env["WINDLASS_OWNER"] = "team"
+	w.env["TOKEN"] = "canary"
 	if err := os.WriteFile(filepath.Join(w.dir, "vars"), []byte("A=file\nB=file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

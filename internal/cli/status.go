@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/joblog"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -72,9 +75,10 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if len(attempts) > 0 {
 		last = &attempts[len(attempts)-1]
 	}
+	removed := run.State.Terminal() && outputRemoved(ctx, session, run.ID)
 	if o.json {
 		v := viewRun(run, last)
-		v.Spec, v.Next = viewSpec(run.Spec), nextFor(run)
+		v.Spec, v.Next, v.Removed = viewSpec(run.Spec), nextFor(run, removed), removed
 		held := !run.Holder.IsZero()
 		v.Held = &held
 		for _, a := range attempts {
@@ -82,10 +86,19 @@ func (o *statusOptions) run(ctx context.Context) error {
 		}
 		return writeJSON(o.f.Streams.Out, v)
 	}
-	return o.print(run, attempts)
+	return o.print(run, attempts, removed)
 }
 
-func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt) error {
+// outputRemoved reports whether windlass rm or retention took a run's output.
+func outputRemoved(ctx context.Context, s *Session, run sdk.ID) bool {
+	for _, err := range s.Engine.Follow(ctx, run, control.FollowOptions{}) {
+		var e *sdk.Error
+		return errors.As(err, &e) && e.ID == joblog.ErrIDExpired
+	}
+	return false
+}
+
+func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, removed bool) error {
 	s, now := o.f.Streams, o.f.Now()
 	t := &fields{s: s}
 	t.add("Run", r.ID.String())
@@ -119,7 +132,10 @@ func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt) error {
 	if !r.NotBefore.IsZero() && r.NotBefore.After(now) {
 		t.add("Next attempt", "in "+span(r.NotBefore.Sub(now)))
 	}
-	if r.Verdict != "" {
+	switch {
+	case removed:
+		t.add("Output", "removed, by windlass rm or as retention.logs says")
+	case r.Verdict != "":
 		t.add("Output", verdictWords(r.Verdict))
 	}
 	t.add("Record", recordWords(r))
@@ -135,7 +151,7 @@ func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt) error {
 			}
 		}
 	}
-	for i, n := range nextFor(r) {
+	for i, n := range nextFor(r, removed) {
 		name := ""
 		if i == 0 {
 			name = "Next"
@@ -194,7 +210,7 @@ func cleanupWords(a ledger.Attempt) string {
 }
 
 // nextFor are the commands that make sense for a run.
-func nextFor(r ledger.Run) []string {
+func nextFor(r ledger.Run, removed bool) []string {
 	id := r.ID.Short()
 	var out []string
 	if r.State.Terminal() {
@@ -203,7 +219,7 @@ func nextFor(r ledger.Run) []string {
 				out = append(out, forRun(remedy, r.ID))
 			}
 		}
-		if r.Attempt > 0 && !r.StartedAt.IsZero() {
+		if r.Attempt > 0 && !r.StartedAt.IsZero() && !removed {
 			out = append(out, "windlass logs "+id)
 		}
 		return append(out, "windlass rerun "+id)

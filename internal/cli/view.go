@@ -31,6 +31,7 @@ type RunView struct {
 	Phase       ledger.Phase  `json:"phase,omitzero" doc:"How far the latest attempt has come."`
 	Attempt     int           `json:"attempt" doc:"Number of the latest attempt; 0 before the first."`
 	LogVerdict  sdk.Verdict   `json:"log_verdict,omitzero" doc:"How much of the output was captured."`
+	Removed     bool          `json:"output_removed,omitzero" doc:"The captured output was removed, by windlass rm or as retention.logs says."`
 	RequestedAt time.Time     `json:"requested_at" doc:"When it was asked for."`
 	StartedAt   *time.Time    `json:"started_at" doc:"When it began to run; null when not known."`
 	EndedAt     *time.Time    `json:"ended_at" doc:"When it ended; null when not known."`

@@ -137,8 +137,8 @@ func (k Key) check(op string) error {
 func (s *Store) expired(op string, run sdk.ID) error {
 	switch _, err := s.fs.Stat(s.tomb(run)); {
 	case err == nil:
-		return &sdk.Error{Code: sdk.NotFound, ID: ErrIDExpired, Op: op, Remedy: "keep logs longer if you need them",
-			Err: fmt.Errorf("the log of run %s was removed by retention", run)}
+		return &sdk.Error{Code: sdk.NotFound, ID: ErrIDExpired, Op: op, Remedy: "retention.logs says how long output is kept",
+			Err: fmt.Errorf("the output of run %s was removed, by windlass rm or as retention.logs says", run.Short())}
 	case isMissing(err):
 		return nil
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -45,7 +46,8 @@ func (c *Client) mapError(outer, inner context.Context, op string, err error) er
 		if e.Code == sdk.Unavailable {
 			e.Err = fmt.Errorf("engine at %s: %w", c.endpoint.Host, err)
 			if client.IsErrConnectionFailed(err) {
-				e.Remedy = "is the engine running?"
+				e.Err = &noEngineError{host: c.endpoint.Host, err: err}
+				e.Remedy = "start the engine, or name another one by DOCKER_HOST or the provider's host"
 			}
 		}
 		if e.Code == sdk.PermissionDenied && client.IsErrConnectionFailed(err) {
@@ -54,6 +56,23 @@ func (c *Client) mapError(outer, inner context.Context, op string, err error) er
 	}
 	return e
 }
+
+// noEngineError is a connection that couldn't be made, in fewer words than the
+// vendor's client has for it.
+type noEngineError struct {
+	host string
+	err  error
+}
+
+func (e *noEngineError) Error() string {
+	var op *net.OpError
+	if errors.As(e.err, &op) && op.Err != nil {
+		return fmt.Sprintf("no engine answers at %s: %v", e.host, op.Err)
+	}
+	return "no engine answers at " + e.host
+}
+
+func (e *noEngineError) Unwrap() error { return e.err }
 
 // classify returns the class of a vendor's error, and whether the same call may
 // succeed later.

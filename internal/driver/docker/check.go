@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,8 +24,15 @@ func (p *provider) Check(ctx context.Context, _ sdk.CheckRequest) (sdk.CheckResu
 		if ctx.Err() != nil {
 			return sdk.CheckResult{}, err
 		}
-		return sdk.CheckResult{Items: []sdk.CheckItem{{Name: "engine", Detail: err.Error(),
-			Remedy: "start the engine, or name another one by DOCKER_HOST or the provider's host"}}}, nil
+		item := sdk.CheckItem{Name: "engine", Detail: err.Error(), Remedy: "start the engine, or name another one by DOCKER_HOST or the provider's host"}
+		if e, ok := errors.AsType[*sdk.Error](err); ok && e.Err != nil {
+			// Which provider it is, and what to do, stand beside it.
+			item.Detail = e.Err.Error()
+			if e.Remedy != "" {
+				item.Remedy = e.Remedy
+			}
+		}
+		return sdk.CheckResult{Items: []sdk.CheckItem{item}}, nil
 	}
 	items := []sdk.CheckItem{
 		{Name: "engine", OK: true, Detail: fmt.Sprintf("Docker %s at %s, API %s, ID %s", info.ServerVersion, p.identity.Endpoint, p.client.APIVersion(), info.ID)},

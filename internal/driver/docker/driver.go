@@ -71,7 +71,7 @@ func support() []sdk.FieldSupport {
 		{Field: "secrets", Values: "on an engine of this machine a file /run/secrets/NAME, named by NAME_FILE; on another engine the variable NAME, visible to whoever may inspect containers (allow_visible_secret)"},
 		{Field: "workdir", Values: "an absolute path"},
 		{Field: "user", Values: "NAME, UID, NAME:GROUP or UID:GID"},
-		{Field: "cpu", Values: "from 10 up to the engine's cores"},
+		{Field: "cpu", Values: "from 0.01 cores up to the engine's"},
 		{Field: "memory", Values: "6 MiB or more; no swap is added"},
 		{Field: "gpu", Values: "a number of devices, of the engine's default device driver (not covered by tests)"},
 		{Field: "pids", Values: "any"},

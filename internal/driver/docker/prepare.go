@@ -155,7 +155,7 @@ func (d *draft) checkText() {
 	for field, list := range map[string]sdk.Argv{"entrypoint": d.spec.Entrypoint, "args": d.spec.Args, "image_entrypoint": d.spec.ImageEntrypoint} {
 		for i, a := range list {
 			if !utf8.ValidString(a) {
-				d.bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), fmt.Sprintf("%q", a), "is not UTF-8, which the engine's API can't carry")
+				d.bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), a, "is not UTF-8, which the engine's API can't carry")
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func (d *draft) checkResources() {
 	switch most := int64(info.NCPU) * 1000; {
 	case s.CPU == 0:
 	case s.CPU < minCPU || s.CPU > maxCPU:
-		d.bad(sdk.InvalidArgument, "cpu", fmt.Sprint(s.CPU), "from %d thousandths of a core", minCPU)
+		d.bad(sdk.InvalidArgument, "cpu", fmt.Sprint(s.CPU), "%s cores or more", cores(minCPU))
 	case !info.CPUCfsQuota:
 		d.bad(sdk.FailedPrecondition, "cpu", fmt.Sprint(s.CPU), "the engine at %s can't limit it", d.p.identity.Endpoint)
 	case s.CPU > most && most > 0:
@@ -204,7 +204,7 @@ func (d *draft) checkResources() {
 	switch {
 	case s.Memory == 0:
 	case s.Memory < minMemory:
-		d.bad(sdk.InvalidArgument, "memory", fmt.Sprint(s.Memory), "the engine takes %d bytes or more", minMemory)
+		d.bad(sdk.InvalidArgument, "memory", fmt.Sprint(s.Memory), "the engine takes %s or more", size(minMemory))
 	case !info.MemoryLimit:
 		d.bad(sdk.FailedPrecondition, "memory", fmt.Sprint(s.Memory), "the engine at %s can't limit it", d.p.identity.Endpoint)
 	case !info.SwapLimit:

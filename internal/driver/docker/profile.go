@@ -92,9 +92,9 @@ func (f profile) loosened(s sdk.JobSpec, o options, socket string) []sdk.Problem
 		ps = append(ps, sdk.Problem{Field: field, Value: value, Code: sdk.InvalidArgument,
 			Message: fmt.Sprintf("loosens the profile %s, which was asked for: ", f.name) + fmt.Sprintf(format, args...)})
 	}
-	above := func(field string, v, most int64) {
+	above := func(field string, v, most int64, words func(int64) string) {
 		if v > most {
-			bad(field, fmt.Sprint(v), "at most %d", most)
+			bad(field, fmt.Sprint(v), "at most %s", words(most))
 		}
 	}
 	if len(o.CapAdd) > 0 {
@@ -109,16 +109,16 @@ func (f profile) loosened(s sdk.JobSpec, o options, socket string) []sdk.Problem
 		}
 	}
 	if f.name == sdk.ProfileStandard {
-		above("pids", s.PIDs, standardPIDs)
+		above("pids", s.PIDs, standardPIDs, whole)
 		if n := s.Network; n == "host" || strings.HasPrefix(n, "container:") {
 			bad("network", n, "the job has a network of its own")
 		}
 		return ps
 	}
-	above("memory", s.Memory, strictMemory)
-	above("cpu", s.CPU, strictCPU)
-	above("pids", s.PIDs, strictPIDs)
-	above("options.shm_size", o.ShmSize, strictShm)
+	above("memory", s.Memory, strictMemory, size)
+	above("cpu", s.CPU, strictCPU, cores)
+	above("pids", s.PIDs, strictPIDs, whole)
+	above("options.shm_size", o.ShmSize, strictShm, whole)
 	if s.Network != "" && s.Network != networkNone {
 		bad("network", s.Network, "the job has none")
 	}
@@ -131,7 +131,7 @@ func (f profile) loosened(s sdk.JobSpec, o options, socket string) []sdk.Problem
 	for i, m := range s.Mounts {
 		switch {
 		case m.Type == sdk.MountTmpfs && (m.Size == 0 || m.Size > strictTmp):
-			bad(fmt.Sprintf("mounts[%d].size", i), fmt.Sprint(m.Size), "a tmpfs has a size, of %d bytes at most", strictTmp)
+			bad(fmt.Sprintf("mounts[%d].size", i), fmt.Sprint(m.Size), "a tmpfs has a size, of %s at most", size(strictTmp))
 		case m.Type != sdk.MountTmpfs && !m.ReadOnly:
 			bad(fmt.Sprintf("mounts[%d].read_only", i), "false", "nothing outside is writable")
 		}

@@ -106,7 +106,7 @@ func support() []sdk.FieldSupport {
 		{Field: "secrets", Values: "each is the variable of its name in the process's environment, and in no file"},
 		{Field: "workdir", Values: "a folder of this machine; unset is the submitter's"},
 		{Field: "user", Values: "NAME, UID, NAME:GROUP or UID:GID where windlass runs as root, else oneself"},
-		{Field: "cpu", Values: "10 or more, where a control group can be made"},
+		{Field: "cpu", Values: "0.01 cores or more, where a control group can be made"},
 		{Field: "memory", Values: "1 MiB or more, where a control group can be made; no swap is added"},
 		{Field: "pids", Values: "any, where a control group can be made"},
 		{Field: "gpu", Refused: "a process of this machine sees all of its devices" + useDocker},

@@ -205,7 +205,7 @@ func (d *draft) limits() {
 		d.bad(sdk.InvalidArgument, "cpu", strconv.FormatInt(l.CPU, 10), "the kernel shares cores out in hundredths; at least %d thousandths", cgroup.MinCPU)
 	}
 	if l.Memory > 0 && l.Memory < minMemory {
-		d.bad(sdk.InvalidArgument, "memory", strconv.FormatInt(l.Memory, 10), "no program starts in less than %d bytes", minMemory)
+		d.bad(sdk.InvalidArgument, "memory", strconv.FormatInt(l.Memory, 10), "no program starts in less than %dm", minMemory>>20)
 	}
 	host, err := cgroup.Detect()
 	if err != nil {

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/joblog"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// TestHelpAndVersion: what people type first works, with and without dashes.
+func TestHelpAndVersion(t *testing.T) {
+	w := newWorld(t)
+	for _, args := range [][]string{{"help"}, {"--help"}} {
+		if out := w.ok(args...); !strings.Contains(out, "Jobs:") || strings.Contains(out, "Additional Commands") {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+	if a, b := w.ok("help", "ledger", "verify"), w.ok("ledger", "verify", "--help"); a != b || !strings.Contains(a, "windlass ledger verify") {
+		t.Errorf("help:\n%s\n--help:\n%s", a, b)
+	}
+	for _, args := range [][]string{{"help", "rnu"}, {"rnu"}, {"rnu", "--json"}, {"help", "ledger", "foo"}} {
+		if text := w.fails(ExitUsage, args...); !strings.Contains(text, "unknown command") {
+			t.Errorf("%v: %s", args, text)
+		}
+	}
+	want := w.ok("version")
+	for _, flag := range []string{"--version", "-v"} {
+		if out := w.ok(flag); out != want {
+			t.Errorf("%s: %s", flag, out)
+		}
+	}
+}
+
+// TestSecretThatIsNotHere: a secret of this machine that isn't there is told of
+// before there is a run.
+func TestSecretThatIsNotHere(t *testing.T) {
+	w := newWorld(t)
+	w.engine.script = endsWith(sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	w.env["EMPTY"] = ""
+	for ref, want := range map[string]string{
+		"secret://env/NOPE":   "secrets.T: the variable NOPE isn't set",
+		"secret://env/EMPTY":  "secrets.T: ",
+		"secret://file/nope":  "nope doesn't exist",
+		"secret://file/nope/": "secrets.T: ",
+	} {
+		text := w.fails(ExitWindlass, "run", "--secret", "T="+ref, "--", "true")
+		if !strings.Contains(text, want) || !strings.Contains(text, "to do: ") || !strings.Contains(text, "windlass explain secret.") {
+			t.Errorf("%s: %s", ref, text)
+		}
+	}
+	if len(w.engine.submitted) != 0 {
+		t.Errorf("%d runs were made", len(w.engine.submitted))
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "key"), []byte("k"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.engine.logEnd = true
+	w.ok("run", "--secret", "T=secret://file/key", "--", "true")
+	// What it would do may be asked where the secret isn't.
+	w.run("run", "--dry-run", "--secret", "T=secret://env/NOPE", "--", "true")
+	if text := w.err.String(); strings.Contains(text, "isn't set") {
+		t.Errorf("dry run: %s", text)
+	}
+}
+
+// TestStatusOfRemovedOutput: what rm took isn't offered.
+func TestStatusOfRemovedOutput(t *testing.T) {
+	w, _ := seeded(t)
+	if out := w.ok("status", "good"); strings.Contains(out, "removed") || !strings.Contains(out, "windlass logs ") {
+		t.Errorf("%s", out)
+	}
+	w.engine.logErr = fmt.Errorf("read: %w", &sdk.Error{Code: sdk.NotFound, ID: joblog.ErrIDExpired, Op: "read log"})
+	if out := w.ok("status", "good"); !strings.Contains(out, "Output     removed") || strings.Contains(out, "windlass logs ") {
+		t.Errorf("%s", out)
+	}
+	out := w.ok("status", "--json", "good")
+	validate(t, out)
+	if !strings.Contains(out, `"output_removed": true`) {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestOutcomeWords: the cause comes first and once.
+func TestOutcomeWords(t *testing.T) {
+	for want, r := range map[string]ledger.Run{
+		": no such image": {Provider: "d", State: sdk.StateFailed, Reason: sdk.ReasonImagePull,
+			Message: "run job: provider d: fetch the image: Error response from daemon: no such image"},
+		": bind source path does not exist: /x": {Provider: "d", State: sdk.StateFailed, Reason: sdk.ReasonInvalidSpec,
+			Message: "run job: provider d: Error response from daemon: bind source path does not exist: /x"},
+		`: exec: "x": not found`: {State: sdk.StateFailed, Reason: sdk.ReasonInvalidSpec,
+			Message: `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "x": not found: unknown`},
+		": The image could not be fetched: wrong name, missing rights or unreachable registry": {State: sdk.StateFailed, Reason: sdk.ReasonImagePull},
+		": The execution time-out passed and the job was ended for it: ended by SIGTERM":       {State: sdk.StateFailed, Reason: sdk.ReasonTimedOut, Message: "ended by SIGTERM"},
+	} {
+		if got := outcomeWords(r); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestRefusedAsTyped: values are shown as the flags take them.
+func TestRefusedAsTyped(t *testing.T) {
+	for want, p := range map[string]sdk.Problem{
+		"0.5":    {Field: "cpu", Value: "500"},
+		"1000":   {Field: "cpu", Value: "1000000"},
+		"1g":     {Field: "memory", Value: "1073741824"},
+		"1k":     {Field: "memory", Value: "1024"},
+		"1500":   {Field: "memory", Value: "1500"},
+		"1536m":  {Field: "memory", Value: "1610612736"},
+		"2048":   {Field: "pids", Value: "2048"},
+		"a lot":  {Field: "cpu", Value: "a lot"},
+		"0":      {Field: "memory", Value: "0"},
+		"0.0001": {Field: "cpu", Value: "0.0001"},
+	} {
+		if got := asTyped(p).Value; got != want {
+			t.Errorf("%+v: got %q, want %q", p, got, want)
+		}
+	}
+}
+
+func TestGraceIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.start(nil)
+	grace := sdk.JobSpec{}.Grace
+	a := &attachment{grace: w.f.graceOf(control.SubmitRequest{Provider: "nowhere", Spec: sdk.JobSpec{Grace: grace}})}
+	if got := a.graceWords(); got != "" {
+		t.Errorf("%q", got)
+	}
+	if a.grace = 10e9; !strings.Contains(a.graceWords(), "up to 10s") {
+		t.Errorf("%q", a.graceWords())
+	}
+}
