@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,6 +57,8 @@ func (o *doctorOptions) checks(ctx context.Context) []CheckView {
 	}
 	bad := func(subject, name string, err error) {
 		b := o.f.Streams.describe(err)
+		// The line begins with these words.
+		b.Message = strings.TrimPrefix(b.Message, name+" "+subject+": ")
 		if len(b.Problems) == 0 {
 			out = append(out, CheckView{Subject: subject, Name: name, Needed: true, Detail: b.Message, Remedy: b.Remedy})
 		}

@@ -212,10 +212,10 @@ func (c *Config) provider(name string, f *file, n *node) Provider {
 
 // warn collects what is odd, but no error.
 func (c *Config) warn(table []Setting, known []string) {
-	var names []string
+	var names, ends []string // whole, and without what all begin with
 	for _, s := range table {
 		if s.Env != "" {
-			names = append(names, s.Env)
+			names, ends = append(names, s.Env), append(ends, strings.TrimPrefix(s.Env, EnvPrefix))
 		}
 	}
 	names = append(names, known...)
@@ -224,8 +224,8 @@ func (c *Config) warn(table []Setting, known []string) {
 			continue
 		}
 		w := fmt.Sprintf("the variable %s is no setting and is ignored", v)
-		if near := sdk.Nearest(v, names); near != "" {
-			w += fmt.Sprintf("; did you mean %s?", near)
+		if near := sdk.Nearest(strings.TrimPrefix(v, EnvPrefix), ends); near != "" {
+			w += fmt.Sprintf("; did you mean %s?", EnvPrefix+near)
 		}
 		c.Warnings = append(c.Warnings, w)
 	}

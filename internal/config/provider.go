@@ -131,7 +131,7 @@ func (p Provider) problems(drivers []sdk.Driver) []Problem {
 			msg = sp.Value + " " + msg
 		}
 		out = append(out, Problem{ID: ErrProviderConfig, Origin: p.place(sp.Field, sp.Value != ""), Key: key, Message: msg,
-			Remedy: "see what the kind " + p.Kind + " takes in docs/providers.md"})
+			Remedy: "`windlass config schema` has what the kind " + p.Kind + " takes"})
 	}
 	return out
 }

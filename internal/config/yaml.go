@@ -119,7 +119,11 @@ func parseYAML(data []byte) (root *node, err error) {
 func parseError(err error) error {
 	var ye yaml.Error
 	if errors.As(err, &ye) {
-		return syntaxAt(ye.GetToken(), "%s", strings.TrimSpace(ye.GetMessage()))
+		msg := strings.TrimSpace(ye.GetMessage())
+		if strings.HasPrefix(msg, "found character '\t'") {
+			msg = "a tab stands here; YAML is indented with spaces"
+		}
+		return syntaxAt(ye.GetToken(), "%s", msg)
 	}
 	msg, _, _ := strings.Cut(err.Error(), "\n")
 	return &syntaxError{id: ErrSyntax, line: 1, col: 1, msg: msg}
