@@ -105,6 +105,9 @@ func (a *attachment) signal(n int, sig os.Signal) {
 		}
 		return
 	}
+	if sig == os.Interrupt && a.f.Streams.InTerminal {
+		a.f.Streams.midLine.Store(true) // the terminal has shown ^C
+	}
 	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone%s; once more leaves at once", signalName(sig), a.run.Short(), a.graceWords())
 	go func() {
 		defer close(a.cancelled)

@@ -67,14 +67,14 @@ func (f *Factory) completeRuns(several bool, keep func(ledger.Run) bool) complet
 			if err != nil {
 				break
 			}
-			if keep != nil && !keep(r) {
+			if !isRun(r) || keep != nil && !keep(r) {
 				continue
 			}
 			what := "\t" + string(r.State) + " " + shorten(clean(commandLine(r)), 40)
 			if strings.HasPrefix(r.ID.Short(), word) {
 				out = append(out, r.ID.Short()+what)
 			}
-			if r.Name != "" && strings.HasPrefix(r.Name, word) {
+			if r.Name != "" && clean(r.Name) == r.Name && strings.HasPrefix(r.Name, word) {
 				out = append(out, r.Name+what)
 			}
 		}

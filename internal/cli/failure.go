@@ -168,6 +168,7 @@ func writeError(s *Streams, err error) {
 	if _, ok := findEntry(b.ID); ok && b.ID != idUsage && b.ID != idInterrupted {
 		say(s.err(styleDim, "  more: windlass explain "+b.ID))
 	}
+	s.fresh()
 	_, _ = io.WriteString(s.Err, out.String())
 }
 
@@ -198,12 +199,14 @@ const prefix = "windlass: "
 
 // note says a line on stderr.
 func (s *Streams) note(format string, args ...any) {
+	s.fresh()
 	_, _ = fmt.Fprintf(s.Err, prefix+"%s\n", clean(s.redact(fmt.Sprintf(format, args...))))
 }
 
 // hint says a line on stderr where a person reads it, and nothing in a pipe.
 func (s *Streams) hint(format string, args ...any) {
 	if s.ErrTerminal {
+		s.fresh()
 		_, _ = fmt.Fprintln(s.Err, s.err(styleDim, prefix+clean(s.redact(fmt.Sprintf(format, args...)))))
 	}
 }

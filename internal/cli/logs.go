@@ -139,6 +139,7 @@ func (o *logsOptions) run(ctx context.Context, fo control.FollowOptions) error {
 		}
 	}
 	if o.showCursor {
+		o.f.Streams.fresh()
 		_, err = fmt.Fprintln(o.f.Streams.Err, "cursor: "+cursor.String())
 	}
 	return err

@@ -68,16 +68,22 @@ func runWords(ctx context.Context, f *Factory) string {
 		return "the ledger can't be read; windlass doctor says why"
 	}
 	open, text := 0, ""
-	for _, err := range store.Runs(ctx, ledger.RunFilter{Open: true}) {
+	for r, err := range store.Runs(ctx, ledger.RunFilter{Open: true}) {
 		if err != nil {
 			return "the ledger can't be read; windlass doctor says why"
 		}
-		open++
+		if isRun(r) {
+			open++
+		}
 	}
 	text = count(open, "open", "open")
-	for r, err := range store.Runs(ctx, ledger.RunFilter{Limit: 1}) {
-		if err == nil {
+	for r, err := range store.Runs(ctx, ledger.RunFilter{}) {
+		if err != nil {
+			break
+		}
+		if isRun(r) {
 			text += fmt.Sprintf("; the last: %s, %s, %s", r.ID.Short(), stateWords(r), ago(f.Now(), r.RequestedAt))
+			break
 		}
 	}
 	return text

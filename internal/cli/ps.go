@@ -133,16 +133,24 @@ func (o *psOptions) run(ctx context.Context, filter ledger.RunFilter) error {
 		return err
 	}
 	var runs []ledger.Run
+	filter.Limit = 0 // of the rows, some are no runs
 	for r, err := range store.Runs(ctx, filter) {
 		if err != nil {
 			return fmt.Errorf("list runs: %w", err)
 		}
-		if listed(c, r, o.f.Now()) {
+		if isRun(r) && listed(c, r, o.f.Now()) {
 			runs = append(runs, r)
+		}
+		if o.limit > 0 && len(runs) == o.limit {
+			break
 		}
 	}
 	return o.print(runs)
 }
+
+// isRun tells runs from the other actions on record, such as a cancel of a run
+// of another ledger.
+func isRun(r ledger.Run) bool { return r.Action == "run" || r.Action == "adopt" }
 
 func (o *psOptions) print(runs []ledger.Run) error {
 	s := o.f.Streams

@@ -75,7 +75,7 @@ func remoteStatus(ctx context.Context, f *Factory, provider, ref string, asJSON 
 	for _, k := range sortedKeys(v.Raw) {
 		t.add("Provider: "+k, v.Raw[k])
 	}
-	t.add("Record", "none in this ledger was asked: this is what the provider says")
+	t.add("Record", "this is what the provider says; the ledger here was not asked")
 	t.add("Next", "windlass logs --on "+provider+" "+v.Run)
 	t.add("", "windlass adopt --on "+provider+" "+v.Run)
 	return t.print()

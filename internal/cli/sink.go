@@ -102,10 +102,10 @@ func (s *sink) eventOf(it control.FollowItem) error {
 func (s *sink) entry(c *sdk.LogChunk) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w, gone := s.streams.Out, &s.outGone
+	w, gone, terminal := s.streams.Out, &s.outGone, s.streams.OutTerminal
 	switch c.Stream {
 	case sdk.StreamStderr:
-		w, gone = s.streams.Err, &s.errGone
+		w, gone, terminal = s.streams.Err, &s.errGone, s.streams.ErrTerminal
 	case sdk.StreamSystem:
 		// The platform's words are not the job's.
 		s.streams.note("run %s: %s", s.run.Short(), string(trimNewline(c.Data)))
@@ -116,6 +116,7 @@ func (s *sink) entry(c *sdk.LogChunk) error {
 	}
 	s.buf = s.render.Append(s.buf[:0], c)
 	_, err := w.Write(s.buf)
+	s.streams.wrote(terminal, s.buf)
 	return s.lost(err, gone)
 }
 

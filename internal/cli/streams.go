@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/term"
 
@@ -24,6 +25,24 @@ type Streams struct {
 	// Redact, when not nil, takes secret values out of what Windlass itself
 	// says; a job's output doesn't pass through it.
 	Redact func(text string) string
+
+	// midLine: the terminal's last line has no end yet, so that what Windlass
+	// says must begin a new one.
+	midLine atomic.Bool
+}
+
+// wrote notes what was written of a job's output to a terminal.
+func (s *Streams) wrote(terminal bool, data []byte) {
+	if n := len(data); terminal && n > 0 {
+		s.midLine.Store(data[n-1] != '\n')
+	}
+}
+
+// fresh begins a new line on the terminal where its last one has no end.
+func (s *Streams) fresh() {
+	if s.ErrTerminal && s.midLine.Swap(false) {
+		_, _ = io.WriteString(s.Err, "\n")
+	}
 }
 
 const defaultWidth = 80

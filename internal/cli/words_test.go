@@ -136,3 +136,45 @@ func TestGraceIsTold(t *testing.T) {
 		t.Errorf("%q", a.graceWords())
 	}
 }
+
+// TestOwnLineOnTerminals: on a terminal what Windlass says begins a new line
+// where the job's last one has no end. In a pipe nothing is added.
+func TestOwnLineOnTerminals(t *testing.T) {
+	for terminal, want := range map[bool]string{true: "abc\nwindlass: run ", false: "abcwindlass: run "} {
+		w := newWorld(t)
+		w.engine.script = func(s *scripted, id sdk.ID) {
+			s.start(id)
+			s.say(sdk.StreamStderr, "abc")
+			s.finish(id, sdk.StateFailed, sdk.ReasonTimedOut, ledger.Change{})
+		}
+		if code := w.runIn(t.Context(), func(f *Factory) { f.Streams.ErrTerminal, f.Streams.NoColor = terminal, true }, "run", "--", "x"); code != ExitTimedOut {
+			t.Errorf("exit %d", code)
+		}
+		if text := w.err.String(); !strings.Contains(text, want) {
+			t.Errorf("terminal %t: %q lacks %q", terminal, text, want)
+		}
+	}
+}
+
+// TestPsListsRunsAlone: other actions are in the ledger's log.
+func TestPsListsRunsAlone(t *testing.T) {
+	w, ids := seeded(t)
+	w.seed(func(s *scripted) {
+		s.write(s.id(), ledger.NewEvent{Kind: ledger.KindRequested, Actor: "tester@here", Change: ledger.Change{V: 1, Requested: &ledger.Requested{
+			Actor: "tester@here", Action: "cancel", Target: ids["good"].String(), Provider: "local", Identity: sdk.Identity{Kind: "local", Endpoint: "here"}}}})
+	})
+	for _, args := range [][]string{{"ps", "-a"}, {"ps", "-n", "9"}, {"ps"}} {
+		if out := w.ok(args...); strings.Contains(out, ids["good"].String()) {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+	if out := w.ok("ps", "-q", "-n", "1"); out != ids["doubt"].String()+"\n" {
+		t.Errorf("the newest run: %s", out)
+	}
+	if out := w.ok("ledger", "log"); !strings.Contains(out, "cancel") {
+		t.Errorf("%s", out)
+	}
+	if out := w.ok(); !strings.Contains(out, "2 open; the last: "+ids["doubt"].Short()) {
+		t.Errorf("%s", out)
+	}
+}

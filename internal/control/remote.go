@@ -100,7 +100,8 @@ func (e *Engine) findRun(ctx context.Context, back Backend, run sdk.ID) ([]sdk.F
 	}
 	if res.Outcome != sdk.FindFound || len(res.Jobs) == 0 {
 		e := &sdk.Error{Code: sdk.NotFound, Op: "find run", Provider: back.Name, ID: "run.not-on-provider",
-			Err: fmt.Errorf("nothing there carries the run %s", run)}
+			Remedy: "check the ID and the provider; a run that was cleaned up is gone from there",
+			Err:    fmt.Errorf("nothing there carries the run %s", run)}
 		if !res.VisibleAt.IsZero() {
 			e.Remedy = "what was made just now may show only after " + res.VisibleAt.UTC().Format("15:04:05 UTC")
 		}
