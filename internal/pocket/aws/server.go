@@ -170,6 +170,8 @@ func (s *Server) route(r *http.Request, body []byte) (service *awsjson.Service, 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := uuid(randomID())
 	w.Header().Set("X-Amzn-Requestid", id)
+	// Clients learn from it how far off their own clock is.
+	w.Header().Set("Date", s.o.Now().UTC().Format(http.TimeFormat))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		s.write(w, (&awsjson.Error{Code: "RequestEntityTooLargeException", Message: err.Error(), Status: http.StatusRequestEntityTooLarge}).Reply())
