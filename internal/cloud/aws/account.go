@@ -24,7 +24,7 @@ type Caller struct{ Account, ARN string }
 func (x *Session) WhoAmI(ctx context.Context) (Caller, error) {
 	var c Caller
 	err := x.Call(ctx, "look up the account", func(ctx context.Context) error {
-		out, err := sts.NewFromConfig(x.Config).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+		out, err := x.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 		if err != nil {
 			return err
 		}

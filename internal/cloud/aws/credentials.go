@@ -57,8 +57,8 @@ func (x *Session) withChain(ctx context.Context, s Settings, cfg *awssdk.Config)
 		}
 		return nil
 	}
+	// The chain has a client of its own: it adds AWS_CA_BUNDLE to it by itself.
 	opts := []func(*config.LoadOptions) error{
-		config.WithHTTPClient(cfg.HTTPClient),
 		config.WithSharedConfigFiles(file("config", "AWS_CONFIG_FILE")),
 		config.WithSharedCredentialsFiles(file("credentials", "AWS_SHARED_CREDENTIALS_FILE")),
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -53,6 +54,7 @@ type Session struct {
 	provider  string
 	timeout   time.Duration
 	transport *http.Transport
+	sts       *sts.Client
 }
 
 // Open makes a session. Where the account is neither configured nor known from
@@ -104,7 +106,7 @@ func (x *Session) open(ctx context.Context, s Settings) error {
 		return s.problem("config.region", fmt.Errorf("%q is no region", x.Region), "write it as in eu-west-1")
 	}
 	base.Region = x.Region
-	x.Config, x.Partition = base, partition(x.Region)
+	x.Config, x.Partition, x.sts = base, partition(x.Region), sts.NewFromConfig(base)
 	x.Account = s.Account
 	if x.Account == "" {
 		x.Account, err = x.knownAccount(ctx, s)

@@ -132,7 +132,7 @@ func (p *provider) probes() []probeCall {
 			return err
 		}},
 		{"secretsmanager:DescribeSecret", func(ctx context.Context) error {
-			_, err := secretsmanager.NewFromConfig(p.session.Config).DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: new(probe)})
+			_, err := p.vault.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: new(probe)})
 			return err
 		}},
 	}

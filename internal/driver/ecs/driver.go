@@ -16,6 +16,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
 	"github.com/windlass-run/windlass/sdk"
@@ -123,6 +124,7 @@ type provider struct {
 	session  *aws.Session
 	ecs      *ecs.Client
 	logs     *cloudwatchlogs.Client
+	vault    *secretsmanager.Client
 	clock    sdk.Clock
 	log      *slog.Logger
 	secrets  sdk.SecretResolver
@@ -171,6 +173,7 @@ func open(ctx context.Context, r sdk.OpenRequest, budgets *aws.Budgets) (*provid
 	p := &provider{
 		name: r.Name, cfg: cfg, session: session, clock: r.Clock, log: r.Log, secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID,
 		ecs: ecs.NewFromConfig(session.Config), logs: cloudwatchlogs.NewFromConfig(session.Config),
+		vault: secretsmanager.NewFromConfig(session.Config),
 		identity: sdk.Identity{Kind: Kind, Account: session.Account, Region: session.Region,
 			Endpoint: cmp.Or(session.Endpoint, "ecs."+session.Region) + "/cluster/" + clusterName(cfg.Cluster)},
 	}
@@ -215,6 +218,12 @@ func (p *provider) paced(ctx context.Context, b *aws.Budget, op string, f func(c
 	err := p.session.Call(ctx, op, f)
 	if sdk.CodeOf(err) == sdk.ResourceExhausted {
 		b.Throttled()
+	}
+	if aws.ErrorCode(err) == "ClusterNotFoundException" {
+		// It is the cluster that isn't found, which says nothing of a job.
+		e := p.fail(sdk.FailedPrecondition, op, err)
+		e.Remedy = "check cluster under config:"
+		return e
 	}
 	return err
 }

@@ -202,4 +202,3 @@ func (w *logReader) look(ctx context.Context) (task, bool, error) {
 	}
 	return task{ended: hasEnded(t), ran: ranAtAll(t), endSeen: time.Now()}, true, nil
 }
-

@@ -71,7 +71,9 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	if err != nil {
 		return l, err
 	}
-	w.def.Container.Secrets = secrets.from
+	if len(secrets.from) > 0 {
+		w.def.Container.Secrets = secrets.from
+	}
 	w.roles(secrets)
 	w.tags(r)
 	if len(w.problems) == 0 {

@@ -88,7 +88,7 @@ func (p *provider) secretARN(ctx context.Context, ref sdk.ParsedSecretRef) (from
 		}
 		var out *secretsmanager.DescribeSecretOutput
 		err := p.session.Call(ctx, opPrepare, func(ctx context.Context) (err error) {
-			out, err = secretsmanager.NewFromConfig(p.session.Config).DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &ref.Path})
+			out, err = p.vault.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &ref.Path})
 			return err
 		})
 		switch sdk.CodeOf(err) {

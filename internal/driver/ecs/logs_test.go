@@ -1,0 +1,299 @@
+package ecs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
+	pocketecs "github.com/windlass-run/windlass/internal/pocket/ecs"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
+	"github.com/windlass-run/windlass/internal/pocket/logs"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// lines writes n numbered lines at once.
+func lines(n int) string { return fmt.Sprintf(`i=0; while [ $i -lt %d ]; do echo "line $i"; i=$((i+1)); done`, n) }
+
+func linesText(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "line %d\n", i)
+	}
+	return b.String()
+}
+
+// TestF51Pages: over empty pages, small pages and hundreds of events of one
+// millisecond nothing is lost or doubled, and the end is where the token
+// repeats.
+func TestF51Pages(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	w.cloud.Logs().SetKnobs(logs.Knobs{EmptyPages: 2, PageSize: 37, Tick: time.Second})
+	p := w.open()
+	h := w.run(p, w.plan(p, shell(lines(500))))
+	w.ended(p, h)
+	w.eventually("whole log", func() bool {
+		got, _ := w.text(p, h, nil)
+		return got == linesText(500)
+	})
+}
+
+// TestF51LostToken: a token that has expired costs nothing: the place is found
+// again by time, also among events of one millisecond.
+func TestF51LostToken(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	w.cloud.Logs().SetKnobs(logs.Knobs{PageSize: 10, Tick: 50 * time.Millisecond})
+	p := w.open()
+	h := w.run(p, w.plan(p, shell(lines(95))))
+	w.ended(p, h)
+	want := linesText(95)
+	w.eventually("whole log", func() bool {
+		got, _ := w.text(p, h, nil)
+		return got == want
+	})
+	w.cloud.Logs().SetKnobs(logs.Knobs{PageSize: 10})
+	var seen strings.Builder
+	for it, err := range p.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: h}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if it.Entry != nil {
+			seen.Write(it.Entry.Data)
+			seen.WriteByte('\n')
+		}
+		if it.Cursor == nil {
+			continue
+		}
+		for name, token := range map[string]string{"no token": "", "a bad token": "f/expired"} {
+			c := *it.Cursor
+			c.Position = map[string]string{posTime: it.Cursor.Position[posTime], posSame: it.Cursor.Position[posSame]}
+			if token != "" {
+				c.Position[posToken] = token
+			}
+			rest, _ := w.text(p, h, &c)
+			if got := seen.String() + rest; got != want {
+				t.Fatalf("%s: %d bytes instead of %d: %q", name, len(got), len(want), rest[:min(len(rest), 80)])
+			}
+		}
+	}
+}
+
+// TestBadCursor: what is no cursor of ours is refused.
+func TestBadCursor(t *testing.T) {
+	for name, c := range map[string]sdk.LogCursor{
+		"kind":    {V: 1, Kind: "docker"},
+		"version": {V: sdk.CursorVersion + 1, Kind: Kind},
+		"part":    {V: 1, Kind: Kind, Position: map[string]string{"x": "1"}},
+		"time":    {V: 1, Kind: Kind, Position: map[string]string{posTime: "soon"}},
+		"minus":   {V: 1, Kind: Kind, Position: map[string]string{posSame: "-1"}},
+	} {
+		if at, err := readPosition(&c); err == nil {
+			t.Errorf("%s: taken as %+v", name, at)
+		}
+	}
+}
+
+// FuzzPosition: any cursor is read or refused, and what is read comes back.
+func FuzzPosition(f *testing.F) {
+	f.Add("f/1", "1700000000000", "3")
+	f.Add("", "", "")
+	f.Add("t", "-1", "x")
+	f.Fuzz(func(t *testing.T, token, millis, same string) {
+		c := sdk.LogCursor{V: sdk.CursorVersion, Kind: Kind, Position: map[string]string{posToken: token, posTime: millis, posSame: same}}
+		at, err := readPosition(&c)
+		if err != nil {
+			return
+		}
+		again, err := readPosition(at.cursor())
+		if err != nil || again.token != at.token || at.millis > 0 && (again.millis != at.millis || again.same != at.same) {
+			t.Errorf("%+v comes back as %+v, %v", at, again, err)
+		}
+	})
+}
+
+// follow reads until the text is there, or the context ends.
+func (w *world) follow(ctx context.Context, p *provider, h sdk.JobHandle, until string) (string, error) {
+	var b strings.Builder
+	for it, err := range p.JobLogs(ctx, sdk.JobLogsRequest{Handle: h, Follow: true}) {
+		if err != nil {
+			return b.String(), err
+		}
+		if it.Entry != nil {
+			b.Write(it.Entry.Data)
+			b.WriteByte('\n')
+		}
+		if it.End != nil || until != "" && strings.Contains(b.String(), until) {
+			break
+		}
+	}
+	return b.String(), nil
+}
+
+// TestF48LateStream: a stream that isn't there yet is an empty log; one that
+// never comes is told of once the job has ended.
+func TestF48LateStream(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	w.cloud.Logs().SetKnobs(logs.Knobs{StreamDelay: 500 * time.Millisecond})
+	p := w.open()
+	h := w.run(p, w.plan(p, shell("echo here; sleep 100")))
+	if got, _ := w.text(p, h, nil); got != "" {
+		t.Errorf("an early read gave %q", got)
+	}
+	if got, err := w.follow(t.Context(), p, h, "here"); err != nil || got != "here\n" {
+		t.Errorf("following gave %q, %v", got, err)
+	}
+	w.cloud.Logs().SetKnobs(logs.Knobs{StreamDelay: time.Hour})
+	h = w.run(p, w.plan(p, shell("echo lost")))
+	w.ended(p, h)
+	_, err := w.follow(t.Context(), p, h, "")
+	if sdk.CodeOf(err) != sdk.NotFound || !strings.Contains(err.Error(), h.Metadata[keyLogStream]) || !strings.Contains(err.Error(), "logs:CreateLogStream") {
+		t.Errorf("a stream that never came: %v", err)
+	}
+}
+
+// TestNeverStarted: a task whose container was never made has a log that is
+// proven to be empty.
+func TestNeverStarted(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	defer w.cloud.ECS().Strike(pocketecs.Mishap{Stage: pocketecs.StageENI})()
+	h := w.run(p, w.plan(p, shell("true")))
+	w.ended(p, h)
+	// The poller of this process has seen its end; a process of its own asks.
+	for _, q := range []*provider{p, w.open()} {
+		for it, err := range q.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: h, Follow: true}) {
+			if err != nil || it.End == nil || it.End.Verdict != sdk.VerdictComplete {
+				t.Errorf("got %+v, %v", it, err)
+			}
+		}
+	}
+}
+
+// TestF49LateEvents: output that arrives after the task has stopped is read.
+func TestF49LateEvents(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	w.cloud.Logs().SetKnobs(logs.Knobs{EventDelay: 700 * time.Millisecond})
+	p := w.open()
+	h := w.run(p, w.plan(p, shell("echo late")))
+	w.ended(p, h)
+	if got, err := w.follow(t.Context(), p, h, "late"); err != nil || got != "late\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestLogErrors: a failure of a read is told, and the cursor before it serves.
+func TestLogErrors(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	h := w.run(p, w.plan(p, shell("echo one; sleep 0.3; echo two")))
+	w.ended(p, h)
+	w.cloud.Faults().Add(fault.Rule{Action: "logs:GetLogEvents", Skip: 1, Count: 1, Effect: fault.Effect{Reset: true}})
+	var cursor *sdk.LogCursor
+	var last error
+	var got strings.Builder
+	for it, err := range p.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: h}) {
+		if last = err; err != nil {
+			break
+		}
+		if it.Entry != nil {
+			got.Write(it.Entry.Data)
+			got.WriteByte('\n')
+		}
+		if it.Cursor != nil {
+			cursor = it.Cursor
+		}
+	}
+	if sdk.CodeOf(last) != sdk.Unavailable || sdk.IsClear(last) {
+		t.Errorf("a cut read: %v", last)
+	}
+	rest, _ := w.text(p, h, cursor)
+	if all := got.String() + rest; all != "one\ntwo\n" {
+		t.Errorf("got %q", all)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	if _, err := w.follow(ctx, p, h, ""); sdk.CodeOf(err) != sdk.Canceled {
+		t.Errorf("with a context that has ended: %v", err)
+	}
+}
+
+// TestF62HandleFindsLog: a handle alone finds the log, on any machine and
+// whatever that machine's config says of logs.
+func TestF62HandleFindsLog(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, map[string]any{"log_group": "/team/jobs", "log_prefix": "nightly"})
+	p := w.open()
+	h := w.run(p, w.plan(p, shell("echo found")))
+	w.ended(p, h)
+	encoded, err := h.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := sdk.DecodeHandle(encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.config["log_group"], w.config["log_prefix"] = "/elsewhere", "other"
+	fresh := w.open()
+	w.eventually("output", func() bool {
+		got, _ := w.text(fresh, decoded, nil)
+		return got == "found\n"
+	})
+	// So does a handle that was found by labels alone.
+	run, err := fresh.describe(t.Context(), "test", h.Metadata[keyCluster], []string{h.ID}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := sdk.ParseID(str(run[h.ID].StartedBy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := fresh.FindJobs(t.Context(), sdk.FindJobsRequest{RunID: id})
+	if err != nil || len(res.Jobs) != 1 || res.Jobs[0].Handle.Metadata[keyLogStream] != h.Metadata[keyLogStream] || res.Jobs[0].Handle.Metadata[keyLogGroup] != "/team/jobs" {
+		t.Errorf("found %+v, %v", res.Jobs, err)
+	}
+}
+
+// TestLogBudget: however many read, and by however many providers of one
+// account, reads keep to the budget.
+func TestLogBudget(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, map[string]any{"log_rate": 50})
+	driver := Driver()
+	var ps []*provider
+	for range 2 {
+		p, err := driver.Open(t.Context(), w.request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		ps = append(ps, p.(*provider)) //nolint:errcheck,forcetypeassert // it is
+	}
+	h := w.run(ps[0], w.plan(ps[0], shell("sleep 100")))
+	w.running(ps[0], h)
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	done := make(chan struct{})
+	for i := range 100 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for ctx.Err() == nil {
+				for _, err := range ps[i%2].JobLogs(ctx, sdk.JobLogsRequest{Handle: h}) {
+					if err != nil && ctx.Err() == nil {
+						t.Errorf("read: %v", err)
+						return
+					}
+				}
+			}
+		}()
+	}
+	for range 100 {
+		<-done
+	}
+	most := 50 + int(50*time.Since(begun).Seconds()) + 1
+	if n := w.count("logs:GetLogEvents"); n > most || n < 50 {
+		t.Errorf("%d reads within %s, at most %d are allowed", n, time.Since(begun), most)
+	}
+}

@@ -1,0 +1,338 @@
+package ecs
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
+	pocketecs "github.com/windlass-run/windlass/internal/pocket/ecs"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// TestF1Failures: a RunTask that is answered with failures has made nothing, and
+// says whether room may come.
+func TestF1Failures(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	l := w.plan(p, shell(w.mark("f1")))
+	w.cloud.ECS().TuneKnobs(func(k *pocketecs.Knobs) { k.Placements = []string{"RESOURCE:MEMORY", pocketecs.Capacity} })
+	for range 2 {
+		_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
+		var e *sdk.Error
+		if !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || !e.Retryable || e.Reason != sdk.ReasonCapacity || !sdk.IsClear(err) {
+			t.Fatalf("got %v, want a lack of capacity that can be tried again", err)
+		}
+	}
+	h := w.run(p, l)
+	if st := w.ended(p, h); st.State != sdk.StateSucceeded {
+		t.Errorf("the job is %s: %s", st.State, st.Message)
+	}
+	if n := w.count("ecs:RunTask"); n != 3 || w.marked("f1") != 1 {
+		t.Errorf("%d calls, ran %d times", n, w.marked("f1"))
+	}
+}
+
+// TestNoRetriesOfTheSDK: a call that changes something is sent once, whatever
+// becomes of its reply.
+func TestNoRetriesOfTheSDK(t *testing.T) {
+	for name, effect := range map[string]fault.Effect{
+		"dropped reply": {Drop: true}, "reset": {Reset: true}, "500": {Refuse: &fault.Refusal{Status: 500, Code: "ServerException", Message: "internal"}},
+		"throttled": {Refuse: pocket.Throttle()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pocket.Options{}, nil)
+			p := w.open()
+			h := w.run(p, w.plan(p, shell("sleep 100")))
+			w.running(p, h)
+			for action, call := range map[string]func() error{
+				"ecs:RunTask": func() error {
+					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+					return err
+				},
+				"ecs:RegisterTaskDefinition": func() error {
+					spec := shell("true")
+					spec.Workdir = "/tmp"
+					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, spec)})
+					return err
+				},
+				"ecs:TagResource": func() error {
+					_, err := p.RenewExpiry(t.Context(), sdk.RenewExpiryRequest{Handle: h, Expires: time.Now().Add(time.Hour)})
+					return err
+				},
+				"ecs:StopTask": func() error {
+					_, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h})
+					return err
+				},
+			} {
+				before := w.count(action)
+				remove := w.cloud.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: effect})
+				if err := call(); err == nil {
+					t.Errorf("%s: no error", action)
+				}
+				remove()
+				if n := w.count(action) - before; n != 1 {
+					t.Errorf("%s: %d requests instead of 1", action, n)
+				}
+			}
+		})
+	}
+}
+
+// TestF7Definitions: many equal launches at once register one definition, and
+// the last clean-up takes it away.
+func TestF7Definitions(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	const n = 50
+	handles := make([]sdk.JobHandle, n)
+	var launches []sdk.Launch
+	for range n {
+		launches = append(launches, w.plan(p, shell("true")))
+	}
+	var wg sync.WaitGroup
+	for i, l := range launches {
+		wg.Go(func() { handles[i] = w.run(p, l) })
+	}
+	wg.Wait()
+	if got := w.count("ecs:RegisterTaskDefinition"); got != 1 {
+		t.Errorf("%d registrations of one definition", got)
+	}
+	for _, h := range handles {
+		w.ended(p, h)
+	}
+	for i, h := range handles {
+		res, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := i == n-1; (len(res.Removed) > 0) != last {
+			t.Errorf("clean-up %d removed %q", i, res.Removed)
+		}
+	}
+	if got := w.count("ecs:DeregisterTaskDefinition"); got != 1 {
+		t.Errorf("%d definitions deregistered", got)
+	}
+	// It is registered again when it is wanted again.
+	w.ended(p, w.run(p, w.plan(p, shell("true"))))
+	if got := w.count("ecs:RegisterTaskDefinition"); got != 2 {
+		t.Errorf("%d registrations", got)
+	}
+}
+
+// TestF7FamilyLock: while another process registers a revision of the family,
+// the driver waits for its turn.
+func TestF7FamilyLock(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	busy := &fault.Refusal{Code: "ClientException", Message: "Too many concurrent attempts to create a new revision of the specified family."}
+	w.cloud.Faults().Add(fault.Rule{Action: "ecs:RegisterTaskDefinition", Count: 2, Effect: fault.Effect{Refuse: busy}})
+	w.ended(p, w.run(p, w.plan(p, shell("true"))))
+	if n := w.count("ecs:RegisterTaskDefinition"); n != 3 {
+		t.Errorf("%d registrations instead of 3", n)
+	}
+}
+
+// TestInactiveDefinition: a definition that somebody deregistered since is
+// registered again, and the launch goes on.
+func TestInactiveDefinition(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p, other := w.open(), w.open()
+	h := w.run(p, w.plan(p, shell("true")))
+	w.ended(p, h)
+	if err := other.deregister(t.Context(), "test", h.Metadata[keyDefinition]); err != nil {
+		t.Fatal(err)
+	}
+	again := w.run(p, w.plan(p, shell("exit 4")))
+	if st := w.ended(p, again); st.ExitCode == nil || *st.ExitCode != 4 {
+		t.Errorf("the job is %s: %s", st.State, st.Message)
+	}
+	if again.Metadata[keyDefinition] == h.Metadata[keyDefinition] {
+		t.Error("the handle names the definition that is inactive")
+	}
+}
+
+// TestLaunchInDoubt: sent again after a lost reply, and after the definition was
+// registered anew, the launch makes no second task.
+func TestLaunchInDoubt(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	l := w.plan(p, shell(w.mark("doubt")+"; sleep 100"))
+	w.cloud.Faults().Add(fault.Rule{Action: "ecs:RunTask", Count: 1, Effect: fault.Effect{Drop: true}})
+	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || sdk.IsClear(err) {
+		t.Fatalf("a lost reply: got %v", err)
+	}
+	w.eventually("running job", func() bool { return w.marked("doubt") == 1 })
+	other := w.open()
+	res, err := other.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.deregister(t.Context(), "test", res.Handle.Metadata[keyDefinition]); err != nil {
+		t.Fatal(err)
+	}
+	third, err := w.open().RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
+	if err != nil || third.Handle.ID != res.Handle.ID {
+		t.Errorf("after a deregistration: %s, %v; want %s", third.Handle.ID, err, res.Handle.ID)
+	}
+	if n := w.marked("doubt"); n != 1 {
+		t.Errorf("the job ran %d times", n)
+	}
+}
+
+// TestF12FindStopped: a task that ended sooner than it was sought is found among
+// the stopped ones, also when a stop has deleted its tags; startedBy stands with
+// no other filter, which the pocket cloud refuses as AWS does.
+func TestF12FindStopped(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	w.cloud.ECS().TuneKnobs(func(k *pocketecs.Knobs) { k.PageSize = 3 })
+	for range 7 {
+		w.ended(p, w.run(p, w.plan(p, shell("true"))))
+	}
+	for name, script := range map[string]string{"ended": "exit 3", "stopped": "sleep 100"} {
+		l := w.plan(p, shell(script))
+		h := w.run(p, l)
+		if name == "stopped" {
+			w.running(p, h)
+			if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.ended(p, h)
+		w.eventually("stopped task", func() bool { return w.status(p, h).Raw["last_status"] == statusStopped })
+		fresh := w.open()
+		for how, r := range map[string]sdk.FindJobsRequest{
+			"launch": {Launch: &l, SentAt: time.Now()}, "run and owner": {RunID: l.RunID, Owner: w.owner}, "run": {RunID: l.RunID},
+		} {
+			res, err := fresh.FindJobs(t.Context(), r)
+			if err != nil || res.Outcome != sdk.FindFound || len(res.Jobs) != 1 {
+				t.Errorf("%s, by %s: %s with %d jobs, %v", name, how, res.Outcome, len(res.Jobs), err)
+				continue
+			}
+			j := res.Jobs[0]
+			if j.Handle.ID != h.ID || j.AttemptID != l.AttemptID || j.Attempt != 1 || j.Owner != w.owner || j.LedgerID != w.ledger {
+				t.Errorf("%s, by %s: %+v", name, how, j)
+			}
+			if j.Handle.Metadata[keyLogStream] != h.Metadata[keyLogStream] || j.Handle.Metadata[keyLogGroup] != h.Metadata[keyLogGroup] {
+				t.Errorf("%s, by %s: the log is sought at %v", name, how, j.Handle.Metadata)
+			}
+		}
+	}
+}
+
+// TestFindNothing: not finding a task proves nothing.
+func TestFindNothing(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	l := w.plan(p, shell("true"))
+	for _, r := range []sdk.FindJobsRequest{{Launch: &l, SentAt: time.Now().Add(-2 * time.Hour)}, {RunID: l.RunID}, {}} {
+		if res, err := p.FindJobs(t.Context(), r); err != nil || res.Outcome != sdk.FindNotVisible || !res.VisibleAt.IsZero() {
+			t.Errorf("%+v: %+v, %v", r, res, err)
+		}
+	}
+}
+
+// TestF86SecretsInNoRequest: the value of a secret that ECS fetches is in no
+// request or reply; that of a visible one is in RunTask's request, and where ECS
+// itself shows it.
+func TestF86SecretsInNoRequest(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	const stored, param, seen = "canary-stored-0123456789", "canary-param-0123456789", "canary-visible-0123456789"
+	w.cloud.Secrets().Put("db", `{"password":"`+stored+`"}`)
+	w.cloud.Parameters().Put("/prod/key", param)
+	w.values["secret://env/SEEN"] = seen
+	spec := shell(`printf '%s %s %s\n' "$DB" "$KEY" "$SEEN" | sha256sum`)
+	spec.Secrets = map[string]sdk.SecretRef{"DB": "secret://aws-sm/db#password", "KEY": "secret://aws-ssm/prod/key", "SEEN": "secret://env/SEEN"}
+	spec.AllowVisibleSecret = true
+	l := w.plan(p, spec)
+	if len(l.Warnings) != 1 {
+		t.Errorf("warnings %q", l.Warnings)
+	}
+	h := w.run(p, l)
+	if st := w.ended(p, h); st.State != sdk.StateSucceeded {
+		t.Fatalf("the job is %s: %s", st.State, st.Message)
+	}
+	encoded, err := l.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{stored, param, seen} {
+		if bytes.Contains(encoded, []byte(value)) || bytes.Contains(w.log.bytes(), []byte(value)) {
+			t.Errorf("%s is in the launch or the log", value)
+		}
+	}
+	for _, c := range w.cloud.Calls().Calls("") {
+		for _, value := range []string{stored, param} {
+			if bytes.Contains(c.Request, []byte(value)) || bytes.Contains(c.Reply, []byte(value)) {
+				t.Errorf("%s is in a call of %s", value, c.Action)
+			}
+		}
+		if bytes.Contains(c.Request, []byte(seen)) && c.Action != "ecs:RunTask" {
+			t.Errorf("the visible value is in a request of %s", c.Action)
+		}
+	}
+	for action, want := range map[string]int{"secretsmanager:GetSecretValue": 0, "ssm:GetParameters": 0} {
+		if n := w.count(action); n != want {
+			t.Errorf("the driver itself called %s %d times", action, n)
+		}
+	}
+}
+
+// TestMissingSecret: a secret that Secrets Manager doesn't have is refused
+// before launch.
+func TestMissingSecret(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	spec := shell("true")
+	spec.Secrets = map[string]sdk.SecretRef{"S": "secret://aws-sm/nosuch"}
+	l := prepare(t, p, spec)
+	if !slices.ContainsFunc(l.Problems, func(p sdk.Problem) bool {
+		return p.Field == "secrets.S" && strings.Contains(p.Message, "nosuch")
+	}) {
+		t.Errorf("got %v", l.Problems)
+	}
+	spec.Secrets = map[string]sdk.SecretRef{"S": "secret://aws-ssm/nosuch"}
+	st := w.ended(p, w.run(p, w.plan(p, spec)))
+	if st.State != sdk.StateFailed || st.Reason != sdk.ReasonFailedToStart || st.ExitCode != nil {
+		t.Errorf("a parameter that isn't there: %s: %s, %s", st.State, st.Reason, st.Message)
+	}
+}
+
+// TestOverridesAsCounted: the driver counts the overrides as the pocket cloud
+// does, and more where characters take several bytes.
+func TestOverridesAsCounted(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	for _, value := range []string{"", "plain", `"quoted" \ and <tags> & more`, "\x01\x7f\t\n", strings.Repeat("x", 5000)} {
+		spec := sdk.JobSpec{Image: "busybox:local", Args: sdk.Argv{"true"}, Env: sdk.Env{"A": value}}
+		base, err := override{Command: spec.Args, Environment: spec.Env}.size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Env["PAD"] = ""
+		more, err := override{Command: spec.Args, Environment: spec.Env}.size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Env["PAD"] = strings.Repeat("p", maxOverrides-more)
+		l := w.plan(p, spec)
+		req, err := decodeRequest(l.Request)
+		if err != nil || len(req.Run.Override.Environment) == 0 {
+			t.Fatalf("%q of base %d: not in the overrides, %v", value, base, err)
+		}
+		w.ended(p, w.run(p, l))
+		// One character more, past the driver's own look, is refused by ECS.
+		req.Run.Override.Environment["PAD"] += "p"
+		req.Run.Token += "x"
+		if _, _, err := p.start(t.Context(), req.Run.input(nil)); sdk.CodeOf(err) != sdk.InvalidArgument {
+			t.Errorf("%q: %d characters: %v", value, maxOverrides+1, err)
+		}
+	}
+}
