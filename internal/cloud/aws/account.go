@@ -110,6 +110,6 @@ func writeAccount(file, account string) {
 		err = os.Rename(tmp.Name(), file)
 	}
 	if err != nil {
-		_ = os.Remove(tmp.Name()) //nolint:errcheck // nothing of it counts
+		_ = os.Remove(tmp.Name())
 	}
 }

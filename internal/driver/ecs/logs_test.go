@@ -16,7 +16,9 @@ import (
 )
 
 // lines writes n numbered lines at once.
-func lines(n int) string { return fmt.Sprintf(`i=0; while [ $i -lt %d ]; do echo "line $i"; i=$((i+1)); done`, n) }
+func lines(n int) string {
+	return fmt.Sprintf(`i=0; while [ $i -lt %d ]; do echo "line $i"; i=$((i+1)); done`, n)
+}
 
 func linesText(n int) string {
 	var b strings.Builder
@@ -268,7 +270,7 @@ func TestLogBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = p.Close() })
-		ps = append(ps, p.(*provider)) //nolint:errcheck,forcetypeassert // it is
+		ps = append(ps, p.(*provider))
 	}
 	h := w.run(ps[0], w.plan(ps[0], shell("sleep 100")))
 	w.running(ps[0], h)

@@ -36,7 +36,7 @@ func offline(t testing.TB, change map[string]any) *provider {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close() })
-	return p.(*provider) //nolint:errcheck,forcetypeassert // it is
+	return p.(*provider)
 }
 
 func mustID(t testing.TB, s string) sdk.ID {

@@ -72,7 +72,7 @@ func (w *world) live(t providertest.T, run string) []string {
 		t.Fatalf("open: %v", err)
 	}
 	defer func() { _ = p.Close() }()
-	d := p.(*provider) //nolint:errcheck,forcetypeassert // it is
+	d := p.(*provider)
 	var out []string
 	err = d.listTasks(t.Context(), "list", &ecs.ListTasksInput{Cluster: &d.cfg.Cluster, DesiredStatus: types.DesiredStatusRunning}, func(page []types.Task) bool {
 		for _, task := range page {
@@ -152,7 +152,7 @@ func (w *world) vanish(t providertest.T, h sdk.JobHandle) {
 		t.Fatalf("open: %v", err)
 	}
 	defer func() { _ = p.Close() }()
-	d := p.(*provider) //nolint:errcheck,forcetypeassert // it is
+	d := p.(*provider)
 	if _, _, err := d.stop(t.Context(), h, "vanish"); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
@@ -173,7 +173,7 @@ func (w *world) forge(t providertest.T, owner string) {
 		t.Fatalf("open: %v", err)
 	}
 	defer func() { _ = p.Close() }()
-	d := p.(*provider) //nolint:errcheck,forcetypeassert // it is
+	d := p.(*provider)
 	l := w.plan(d, shell("sleep 1000"))
 	req, err := decodeRequest(l.Request)
 	if err != nil {

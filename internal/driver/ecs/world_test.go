@@ -120,7 +120,7 @@ func (w *world) open(change ...func(r *sdk.OpenRequest)) *provider {
 			w.t.Error(err)
 		}
 	})
-	return p.(*provider) //nolint:errcheck,forcetypeassert // it is
+	return p.(*provider)
 }
 
 type secretsOf map[sdk.SecretRef]string
