@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-run/windlass/internal/testneed"
+	"github.com/windlass-run/windlass/internal/testwait"
 )
 
 // build makes the program as `make build` does.
@@ -59,9 +60,18 @@ func pair(b *testing.B, ours, theirs func() time.Duration) (x, y time.Duration) 
 	return x, y
 }
 
+// state is a state directory of its own. The keeper may still be at work in it
+// when the benchmark ends, and put something there while it is removed.
 func state(b *testing.B) []string {
 	b.Helper()
-	return []string{"WINDLASS_STATE=" + filepath.Join(b.TempDir(), "state"), "WINDLASS_ACTOR=bench@bench"}
+	dir, err := os.MkdirTemp("", "windlass-bench-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		testwait.Until(b, time.Minute, "removal of the state directory", func() bool { return os.RemoveAll(dir) == nil })
+	})
+	return []string{"WINDLASS_STATE=" + filepath.Join(dir, "state"), "WINDLASS_ACTOR=bench@bench"}
 }
 
 // BenchmarkRunLocal is `windlass run -- true`, with its durable ledger, beside
