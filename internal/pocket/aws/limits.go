@@ -25,8 +25,9 @@ type Limit struct {
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 func ECSLimits() []Limit {
 	return []Limit{
-		{Actions: []string{"ecs:DescribeTasks", "ecs:DescribeClusters", "ecs:DescribeTaskDefinition", "ecs:ListTagsForResource"}, PerSecond: 20, Burst: 50},
-		{Actions: []string{"ecs:ListTasks", "ecs:ListClusters", "ecs:ListTaskDefinitions", "ecs:ListTaskDefinitionFamilies"}, PerSecond: 20, Burst: 100},
+		{Actions: []string{"ecs:DescribeClusters", "ecs:ListClusters"}, PerSecond: 20, Burst: 50},
+		{Actions: []string{"ecs:DescribeTasks", "ecs:ListTasks"}, PerSecond: 20, Burst: 100},
+		{Actions: []string{"ecs:DescribeTaskDefinition", "ecs:ListTaskDefinitions", "ecs:ListTaskDefinitionFamilies"}, PerSecond: 20, Burst: 50},
 		{Actions: []string{"ecs:RunTask"}, PerSecond: 20, Burst: 100},
 		{Actions: []string{"ecs:StopTask"}, PerSecond: 40, Burst: 100},
 		{Actions: []string{"ecs:RegisterTaskDefinition", "ecs:DeregisterTaskDefinition"}, PerSecond: 1, Burst: 20},

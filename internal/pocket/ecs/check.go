@@ -105,10 +105,17 @@ func checkContainer(in *ecs.RegisterTaskDefinitionInput, c *types.ContainerDefin
 	return checkLog(in, c, fargate)
 }
 
-// logOptions are the options of the awslogs driver, which refuses others:
+// isLogOption says whether the awslogs driver has an option; it refuses others:
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/specify-log-config.html
-var logOptions = map[string]bool{"awslogs-group": true, "awslogs-region": true, "awslogs-stream-prefix": true, "awslogs-create-group": true,
-	"awslogs-datetime-format": true, "awslogs-multiline-pattern": true, "mode": true, "max-buffer-size": true}
+func isLogOption(name string) bool {
+	switch name {
+	case "awslogs-group", "awslogs-region", "awslogs-stream-prefix", "awslogs-create-group", "awslogs-datetime-format",
+		"awslogs-multiline-pattern", "mode", "max-buffer-size":
+		return true
+	default:
+		return false
+	}
+}
 
 func checkLog(in *ecs.RegisterTaskDefinitionInput, c *types.ContainerDefinition, fargate bool) error {
 	log := c.LogConfiguration
@@ -131,7 +138,7 @@ func checkLog(in *ecs.RegisterTaskDefinitionInput, c *types.ContainerDefinition,
 		return refuse(ruleLogPrefix, "Log driver awslogs requires option awslogs-stream-prefix for Fargate")
 	}
 	for _, name := range slices.Sorted(keys(log.Options)) {
-		if !logOptions[name] {
+		if !isLogOption(name) {
 			return refuse(ruleLogOption, "Log driver awslogs disallows options: %s", name)
 		}
 	}
@@ -190,38 +197,37 @@ func checkDependencies(containers []types.ContainerDefinition, names map[string]
 
 // cpuUnits normalises the task's cpu: "1 vCPU" is 1024.
 func cpuUnits(value *string) (*string, error) {
-	if value == nil {
-		return nil, nil
-	}
-	v := strings.ToLower(strings.TrimSpace(*value))
-	if number, ok := strings.CutSuffix(v, "vcpu"); ok {
-		f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil || f <= 0 {
-			return nil, refuse(ruleCPU, "Invalid 'cpu' setting for task.")
-		}
-		return ptr(strconv.Itoa(int(f * 1024))), nil
-	}
-	if n, err := strconv.Atoi(v); err != nil || n <= 0 {
+	units, ok := quantity(value, "vcpu")
+	if !ok {
 		return nil, refuse(ruleCPU, "Invalid 'cpu' setting for task.")
 	}
-	return &v, nil
+	return units, nil
 }
 
 // memoryMiB normalises the task's memory: "1 GB" is 1024.
 func memoryMiB(value *string) (*string, error) {
-	if value == nil {
-		return nil, nil
-	}
-	v := strings.ToLower(strings.TrimSpace(*value))
-	if number, ok := strings.CutSuffix(v, "gb"); ok {
-		f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil || f <= 0 {
-			return nil, refuse(ruleTaskMemory, "Invalid 'memory' setting for task.")
-		}
-		return ptr(strconv.Itoa(int(f * 1024))), nil
-	}
-	if n, err := strconv.Atoi(v); err != nil || n <= 0 {
+	mib, ok := quantity(value, "gb")
+	if !ok {
 		return nil, refuse(ruleTaskMemory, "Invalid 'memory' setting for task.")
 	}
-	return &v, nil
+	return mib, nil
+}
+
+// quantity reads a whole number, or a number of a unit that stands for 1024.
+func quantity(value *string, unit string) (normal *string, ok bool) {
+	if value == nil {
+		return nil, true
+	}
+	text := strings.ToLower(strings.TrimSpace(*value))
+	n := 0
+	if number, found := strings.CutSuffix(text, unit); found {
+		f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(f > 0 && f < 1<<20) {
+			return nil, false
+		}
+		n = int(f * 1024)
+	} else if n, _ = strconv.Atoi(text); n <= 0 { // what is no number is 0
+		return nil, false
+	}
+	return ptr(strconv.Itoa(n)), true
 }

@@ -8,30 +8,29 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 )
 
-// sizes are the memory sizes in MiB that Fargate has for each cpu in units: from
-// min to max in steps, and 512 for the smallest cpu. See
+// fits says whether Fargate has a pair of cpu units and memory in MiB. See
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-cpu-memory-error.html
-var sizes = map[int]struct{ min, max, step int }{
-	256:   {512, 2048, 0}, // 512, 1024, 2048
-	512:   {1024, 4096, 1024},
-	1024:  {2048, 8192, 1024},
-	2048:  {4096, 16384, 1024},
-	4096:  {8192, 30720, 1024},
-	8192:  {16384, 61440, 4096},
-	16384: {32768, 122880, 8192},
-	32768: {61440, 249856, 0}, // 60, 120, 244 GB
-}
-
-// fits says whether Fargate has a pair of cpu units and memory in MiB.
 func fits(cpu, memory int) bool {
+	between := func(low, high, step int) bool { return memory >= low && memory <= high && (memory-low)%step == 0 }
+	const gb = 1024
 	switch cpu {
 	case 256:
-		return memory == 512 || memory == 1024 || memory == 2048
-	case 32768:
-		return memory == 61440 || memory == 122880 || memory == 249856
+		return memory == gb/2 || memory == gb || memory == 2*gb
+	case 512:
+		return between(gb, 4*gb, gb)
+	case 1024:
+		return between(2*gb, 8*gb, gb)
+	case 2048:
+		return between(4*gb, 16*gb, gb)
+	case 4096:
+		return between(8*gb, 30*gb, gb)
+	case 8192:
+		return between(16*gb, 60*gb, 4*gb)
+	case 16384:
+		return between(32*gb, 120*gb, 8*gb)
+	default:
+		return false
 	}
-	s, ok := sizes[cpu]
-	return ok && memory >= s.min && memory <= s.max && (memory-s.min)%s.step == 0
 }
 
 // checkSize refuses a pair that Fargate hasn't.

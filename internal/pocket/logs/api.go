@@ -80,13 +80,15 @@ func (s *Service) deleteLogGroup(_ context.Context, _ awsjson.Call, in *cloudwat
 	return &cloudwatchlogs.DeleteLogGroupOutput{}, nil
 }
 
-// retentions are the days that may be set:
+// retentions returns the days that may be set:
 // https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
-var retentions = []int32{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
+func retentions() []int32 {
+	return []int32{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
+}
 
 func (s *Service) putRetentionPolicy(_ context.Context, _ awsjson.Call, in *cloudwatchlogs.PutRetentionPolicyInput) (*cloudwatchlogs.PutRetentionPolicyOutput, error) {
-	if in.RetentionInDays == nil || !slices.Contains(retentions, *in.RetentionInDays) {
-		return nil, awsjson.Errorf("InvalidParameterException", "RetentionInDays must be one of %v", retentions)
+	if in.RetentionInDays == nil || !slices.Contains(retentions(), *in.RetentionInDays) {
+		return nil, awsjson.Errorf("InvalidParameterException", "RetentionInDays must be one of %v", retentions())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -168,8 +168,8 @@ func (c *dockerContainer) awaitExit() (code int, ok bool) {
 	select {
 	case end := <-c.waited.Result:
 		return int(end.StatusCode), true
-	case <-c.waited.Error:
-		return 0, false
+	case err := <-c.waited.Error:
+		return 0, err == nil
 	}
 }
 

@@ -104,7 +104,7 @@ func containers(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer api.Close() //nolint:errcheck // nothing is open
+	defer api.Close()
 	list, err := api.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", dockerLabel+"="+t.Name())})
 	if err != nil {
 		t.Fatal(err)
