@@ -7,12 +7,14 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
-	"github.com/windlass-run/windlass/internal/pocket/ecs"
 )
 
 // doc is a JSON object.
@@ -114,6 +116,10 @@ func TestRules(t *testing.T) {
 		{"ecs:RegisterTaskDefinition", with(fargate, doc{"family": "long", con + "secrets": nil, con + "command": []string{"sleep", "60"}})},
 		{"ecs:RunTask", with(run, doc{"taskDefinition": "long", "cluster": "busy", "clientToken": "one"})},
 		{"ecs:DeleteCluster", doc{"cluster": "old"}},
+		{"logs:CreateLogStream", doc{"logGroupName": "jobs", "logStreamName": "s"}},
+		{"secretsmanager:CreateSecret", doc{"Name": "s", "SecretString": "v", "ClientRequestToken": strings.Repeat("t", 32)}},
+		{"secretsmanager:CreateSecret", doc{"Name": "gone", "SecretString": "v"}}, {"secretsmanager:DeleteSecret", doc{"SecretId": "gone"}},
+		{"ssm:PutParameter", doc{"Name": "p", "Value": "v", "Type": "String"}},
 		{"ecs:TagResource", doc{"resourceArn": "arn:aws:ecs:" + Region + ":" + Account + ":cluster/busy", "tags": tags(50)}},
 	} {
 		if status, reply, _ := c.call(t, setup.action, setup.body); status != 200 {
@@ -122,12 +128,12 @@ func TestRules(t *testing.T) {
 	}
 
 	untested := map[string]awsjson.Rule{}
-	for _, r := range ecs.Rules() {
+	for _, r := range Rules() {
 		if _, twice := untested[r.ID]; twice {
 			t.Errorf("rule %s stands twice", r.ID)
 		}
-		if !strings.HasPrefix(r.Doc, "https://") {
-			t.Errorf("rule %s has no page: %q", r.ID, r.Doc)
+		if !strings.HasPrefix(r.Doc, "https://") || r.Text == "" || (r.Code == "") == (r.Test == "") {
+			t.Errorf("rule %s wants a text, a page, and a code or a test: %+v", r.ID, r)
 		}
 		untested[r.ID] = r
 	}
@@ -242,6 +248,48 @@ func TestRules(t *testing.T) {
 		{"ecs-service", "ecs:ListTasks", doc{"serviceName": "s"}},
 		{"ecs-stop-reason", "ecs:StopTask", doc{"task": "t", "reason": strings.Repeat("x", 1025)}},
 		{"ecs-stop-task", "ecs:StopTask", doc{"task": strings.Repeat("0", 32)}},
+
+		{"logs-group", "logs:GetLogEvents", doc{"logGroupName": "nosuch", "logStreamName": "s"}},
+		{"logs-group", "logs:PutLogEvents", doc{"logGroupName": "nosuch", "logStreamName": "s", "logEvents": []doc{event(0, "m")}}},
+		{"logs-stream", "logs:GetLogEvents", doc{"logGroupName": "jobs", "logStreamName": "nosuch"}},
+		{"logs-group-exists", "logs:CreateLogGroup", doc{"logGroupName": "jobs"}},
+		{"logs-stream-exists", "logs:CreateLogStream", doc{"logGroupName": "jobs", "logStreamName": "s"}},
+		{"logs-group-name", "logs:GetLogEvents", doc{"logStreamName": "s"}},
+		{"logs-group-name", "logs:GetLogEvents", doc{"logGroupName": "jobs", "logGroupIdentifier": "jobs", "logStreamName": "s"}},
+		{"logs-next-token", "logs:GetLogEvents", doc{"logGroupName": "jobs", "logStreamName": "s", "nextToken": "x"}},
+		{"logs-forward-token", "logs:GetLogEvents", doc{"logGroupName": "jobs", "logStreamName": "s", "nextToken": "f/" + strings.Repeat("0", 56) + "/s"}},
+		{"logs-prefix-or-pattern", "logs:DescribeLogGroups", doc{"logGroupNamePrefix": "j", "logGroupNamePattern": "j"}},
+		{"logs-order-by", "logs:DescribeLogStreams", doc{"logGroupName": "jobs", "logStreamNamePrefix": "s", "orderBy": "LastEventTime"}},
+		{"logs-retention", "logs:PutRetentionPolicy", doc{"logGroupName": "jobs", "retentionInDays": 2}},
+		{"logs-batch-order", "logs:PutLogEvents", doc{"logGroupName": "jobs", "logStreamName": "s", "logEvents": []doc{event(1, "a"), event(0, "b")}}},
+		{"logs-batch-span", "logs:PutLogEvents", doc{"logGroupName": "jobs", "logStreamName": "s", "logEvents": []doc{event(-25*3600, "a"), event(0, "b")}}},
+		{"logs-batch-size", "logs:PutLogEvents", doc{"logGroupName": "jobs", "logStreamName": "s", "logEvents": many(5, event(0, strings.Repeat("x", 250_000)))}},
+
+		{"secretsmanager-secret", "secretsmanager:GetSecretValue", doc{"SecretId": "nosuch"}},
+		{"secretsmanager-stage", "secretsmanager:GetSecretValue", doc{"SecretId": "s", "VersionStage": "AWSPREVIOUS"}},
+		{"secretsmanager-version", "secretsmanager:GetSecretValue", doc{"SecretId": "s", "VersionId": strings.Repeat("0", 32)}},
+		{"secretsmanager-deleted", "secretsmanager:GetSecretValue", doc{"SecretId": "gone"}},
+		{"secretsmanager-one-value", "secretsmanager:CreateSecret", doc{"Name": "x", "SecretString": "a", "SecretBinary": "YQ=="}},
+		{"secretsmanager-a-value", "secretsmanager:PutSecretValue", doc{"SecretId": "s"}},
+		{"secretsmanager-exists", "secretsmanager:CreateSecret", doc{"Name": "s", "SecretString": "v"}},
+		{"secretsmanager-scheduled", "secretsmanager:CreateSecret", doc{"Name": "gone", "SecretString": "v"}},
+		{"secretsmanager-token", "secretsmanager:PutSecretValue", doc{"SecretId": "s", "SecretString": "other", "ClientRequestToken": strings.Repeat("t", 32)}},
+		{"secretsmanager-force", "secretsmanager:DeleteSecret", doc{"SecretId": "s", "ForceDeleteWithoutRecovery": true, "RecoveryWindowInDays": 7}},
+		{"secretsmanager-recovery", "secretsmanager:DeleteSecret", doc{"SecretId": "s", "RecoveryWindowInDays": 31}},
+
+		{"ssm-name", "ssm:PutParameter", doc{"Name": "a b", "Value": "v", "Type": "String"}},
+		{"ssm-name-prefix", "ssm:PutParameter", doc{"Name": "/AWS/x", "Value": "v", "Type": "String"}},
+		{"ssm-name-qualified", "ssm:PutParameter", doc{"Name": "a/b", "Value": "v", "Type": "String"}},
+		{"ssm-name-levels", "ssm:PutParameter", doc{"Name": strings.Repeat("/a", 16), "Value": "v", "Type": "String"}},
+		{"ssm-size", "ssm:PutParameter", doc{"Name": "a", "Value": strings.Repeat("v", 4097), "Type": "String"}},
+		{"ssm-allowed-pattern", "ssm:PutParameter", doc{"Name": "a", "Value": "v", "Type": "String", "AllowedPattern": "("}},
+		{"ssm-pattern-mismatch", "ssm:PutParameter", doc{"Name": "a", "Value": "v", "Type": "String", "AllowedPattern": "^w$"}},
+		{"ssm-type", "ssm:PutParameter", doc{"Name": "a", "Value": "v"}},
+		{"ssm-exists", "ssm:PutParameter", doc{"Name": "p", "Value": "w", "Type": "String"}},
+		{"ssm-parameter", "ssm:GetParameter", doc{"Name": "nosuch"}},
+		{"ssm-parameter", "ssm:DeleteParameter", doc{"Name": "nosuch"}},
+		{"ssm-version", "ssm:GetParameter", doc{"Name": "p:2"}},
+		{"ssm-names-twice", "ssm:GetParameters", doc{"Names": many(2, "p")}},
 	} {
 		status, reply, rule := c.call(t, k.action, k.body)
 		if rule != k.rule || status != 400 || reply["__type"] != rules[k.rule].Code {
@@ -253,9 +301,34 @@ func TestRules(t *testing.T) {
 	for _, elsewhere := range []string{"ecs-family-lock", "ecs-network-forbidden", "ecs-public-ip", "ecs-strategy-mixed"} {
 		delete(untested, elsewhere)
 	}
-	for id := range untested {
-		t.Errorf("rule %s has no case", id)
+	for id, r := range untested {
+		if r.Code != "" {
+			t.Errorf("rule %s has no case", id)
+		} else if !hasTest(t, r.Test) {
+			t.Errorf("rule %s names a test %s that isn't here", id, r.Test)
+		}
 	}
+}
+
+// hasTest looks for a test in this package's files.
+func hasTest(t *testing.T, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Contains(data, []byte("func "+name+"(t *testing.T)"))
+	})
+}
+
+// event is a log event some seconds from now.
+func event(seconds int64, message string) doc {
+	return doc{"timestamp": time.Now().Unix()*1000 + seconds*1000, "message": message}
 }
 
 func tags(n int) []doc {

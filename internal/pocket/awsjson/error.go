@@ -25,23 +25,6 @@ type Error struct {
 	Rule string
 }
 
-// RuleHeader names the rule that a refusal follows, which the real services
-// don't do.
-const RuleHeader = "X-Pocket-Rule"
-
-// Rule is one rule of behaviour that a service keeps.
-type Rule struct {
-	// ID is its name, unique within the cloud.
-	ID string
-	// Code is the error of a call that breaks it; empty for a rule that says
-	// what happens rather than what is refused.
-	Code string
-	// Text says what holds.
-	Text string
-	// Doc is the address of the vendor's page that says so.
-	Doc string
-}
-
 // Error gives name and text.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 

@@ -2,7 +2,6 @@ package ecs
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
 )
@@ -112,8 +111,8 @@ const (
 
 // Rules returns what the service refuses beyond its model, each with the page
 // that says so.
-func Rules() []awsjson.Rule {
-	return []awsjson.Rule{
+func Rules() awsjson.Rules {
+	return awsjson.Rules{
 		row(ruleUnsupported, client, "What the pocket cloud can't do is refused, never overlooked: volumes, environment files, health checks, restart policies, GPUs, links, FireLens, services, exec, Windows.", api+"API_ContainerDefinition.html"),
 		row(ruleCluster, "ClusterNotFoundException", "The cluster must exist.", api+"API_RunTask.html"),
 		row(ruleClusterInactive, "ClusterNotFoundException", "A deleted cluster takes no tasks.", api+"API_DeleteCluster.html"),
@@ -205,6 +204,20 @@ func Rules() []awsjson.Rule {
 		row(ruleService, "ServiceNotFoundException", "There are no services.", api+"API_ListTasks.html"),
 		row(ruleStopReason, invalidParameter, "StopTask's reason has up to 1,024 characters.", api+"API_StopTask.html"),
 		row(ruleStopGone, invalidParameter, "StopTask's task must exist.", api+"API_StopTask.html"),
+
+		behaviour("ecs-states", "A task goes through PROVISIONING, PENDING, ACTIVATING, RUNNING, DEACTIVATING, STOPPING, DEPROVISIONING and STOPPED.", guide+"task-lifecycle-explanation.html", "TestStates"),
+		behaviour("ecs-stop", "StopTask sends TERM, and KILL after stopTimeout, 30 seconds by default; a second one changes nothing.", api+"API_StopTask.html", "TestStopTask"),
+		behaviour("ecs-essential-ends", "The end of an essential container ends the task; that of another doesn't.", api+"API_ContainerDefinition.html", "TestSidecars"),
+		behaviour("ecs-start-failure", "A task that can't start is STOPPED with TaskFailedToStart, the reason, and no exit code.", guide+"stopped-task-error-codes.html", "TestStartFailures"),
+		behaviour("ecs-memory-kill", "A container beyond its memory ends with 137 and OutOfMemoryError (in Docker, or by a mishap; a process has no limit).", guide+"stopped-task-error-codes.html", "TestDocker"),
+		behaviour("ecs-token", "RunTask with the same clientToken and parameters gives the same tasks, for 24 hours or until an hour after their end, within one cluster.", api+"ECS_Idempotency.html", "TestToken"),
+		behaviour("ecs-failures", "RunTask may answer 200 with failures and no task.", guide+"api_failures_messages.html", "TestF1Failures"),
+		behaviour("ecs-missing", "A new task may be MISSING, in no list, or without containers for a while (knobs).", api+"API_RunTask.html", "TestF3Consistency"),
+		behaviour("ecs-listing", "ListTasks shows the tasks that are to be RUNNING unless told otherwise; startedBy alone shows no others.", api+"API_ListTasks.html", "TestF12Listing"),
+		behaviour("ecs-hour", "A stopped task is shown for an hour.", api+"API_DescribeTasks.html", "TestF12Listing"),
+		behaviour("ecs-revisions", "A family's revisions are numbered from 1, and no number comes again; the family alone means the newest ACTIVE one.", api+"API_RegisterTaskDefinition.html", "TestDefinitions"),
+		behaviour("ecs-tags", "RunTask's tags win over the definition's; enableECSManagedTags adds the cluster's name.", guide+"ecs-using-tags.html", "TestTags"),
+		behaviour("ecs-secrets", "valueFrom takes ARNs of Secrets Manager with key, stage and version, and names or ARNs of parameters.", api+"API_Secret.html", "TestValueFrom"),
 	}
 }
 
@@ -212,13 +225,13 @@ func row(id, code, text, doc string) awsjson.Rule {
 	return awsjson.Rule{ID: id, Code: code, Text: text, Doc: doc}
 }
 
+func behaviour(id, text, doc, test string) awsjson.Rule {
+	return awsjson.Rule{ID: id, Text: text, Doc: doc, Test: test}
+}
+
 // refuse makes the error of a rule that was broken.
 func refuse(rule, format string, args ...any) *awsjson.Error {
-	rules := Rules()
-	i := slices.IndexFunc(rules, func(r awsjson.Rule) bool { return r.ID == rule })
-	err := awsjson.Errorf(rules[i].Code, format, args...)
-	err.Rule = rule
-	return err
+	return Rules().Refuse(rule, format, args...)
 }
 
 // unsupported refuses what only the pocket cloud can't do.

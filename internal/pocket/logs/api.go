@@ -45,7 +45,7 @@ func invalid(v awsjson.Violation) *awsjson.Error {
 func (s *Service) groupName(name, identifier *string) (string, error) {
 	switch {
 	case (name == nil) == (identifier == nil):
-		return "", awsjson.Errorf("InvalidParameterException", "Exactly one of logGroupName and logGroupIdentifier must be specified.")
+		return "", refuse(ruleOneName, "Exactly one of logGroupName and logGroupIdentifier must be specified.")
 	case name != nil:
 		return *name, nil
 	}
@@ -64,7 +64,7 @@ func (s *Service) createLogGroup(_ context.Context, _ awsjson.Call, in *cloudwat
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.groups[*in.LogGroupName]; ok {
-		return nil, awsjson.Errorf("ResourceAlreadyExistsException", "The specified log group already exists")
+		return nil, refuse(ruleGroupExists, "The specified log group already exists")
 	}
 	s.groups[*in.LogGroupName] = &group{Name: *in.LogGroupName, Created: milliseconds(s.now()), Streams: map[string]*stream{}}
 	return &cloudwatchlogs.CreateLogGroupOutput{}, nil
@@ -88,7 +88,7 @@ func retentions() []int32 {
 
 func (s *Service) putRetentionPolicy(_ context.Context, _ awsjson.Call, in *cloudwatchlogs.PutRetentionPolicyInput) (*cloudwatchlogs.PutRetentionPolicyOutput, error) {
 	if in.RetentionInDays == nil || !slices.Contains(retentions(), *in.RetentionInDays) {
-		return nil, awsjson.Errorf("InvalidParameterException", "RetentionInDays must be one of %v", retentions())
+		return nil, refuse(ruleRetention, "RetentionInDays must be one of %v", retentions())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Service) createLogStream(_ context.Context, _ awsjson.Call, in *cloudwa
 		return nil, noGroup()
 	}
 	if _, ok := g.Streams[*in.LogStreamName]; ok {
-		return nil, awsjson.Errorf("ResourceAlreadyExistsException", "The specified log stream already exists")
+		return nil, refuse(ruleStreamExists, "The specified log stream already exists")
 	}
 	g.open(*in.LogStreamName, s.now(), s.knobs)
 	return &cloudwatchlogs.CreateLogStreamOutput{}, nil
@@ -138,7 +138,7 @@ func slice(all []string, after *string, limit *int32) (page []string, next *stri
 
 func (s *Service) describeLogGroups(_ context.Context, _ awsjson.Call, in *cloudwatchlogs.DescribeLogGroupsInput) (*cloudwatchlogs.DescribeLogGroupsOutput, error) {
 	if in.LogGroupNamePrefix != nil && in.LogGroupNamePattern != nil {
-		return nil, awsjson.Errorf("InvalidParameterException", "LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters.")
+		return nil, refuse(rulePrefix, "LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters.")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *Service) describeLogStreams(_ context.Context, _ awsjson.Call, in *clou
 	}
 	byTime := in.OrderBy == types.OrderByLastEventTime
 	if byTime && in.LogStreamNamePrefix != nil {
-		return nil, awsjson.Errorf("InvalidParameterException", "Cannot order by LastEventTime with a logStreamNamePrefix.")
+		return nil, refuse(ruleOrderBy, "Cannot order by LastEventTime with a logStreamNamePrefix.")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,14 +227,14 @@ func (s *Service) putLogEvents(_ context.Context, _ awsjson.Call, in *cloudwatch
 	for i, e := range in.LogEvents {
 		size += len(*e.Message) + overhead
 		if i > 0 && *e.Timestamp < *in.LogEvents[i-1].Timestamp {
-			return nil, awsjson.Errorf("InvalidParameterException", "Log events in a single PutLogEvents request must be in chronological order.")
+			return nil, refuse(ruleOrder, "Log events in a single PutLogEvents request must be in chronological order.")
 		}
 	}
 	if size > maxBatchBytes {
-		return nil, awsjson.Errorf("InvalidParameterException", "Upload too large: %d bytes exceeds limit of %d", size, maxBatchBytes)
+		return nil, refuse(ruleSize, "Upload too large: %d bytes exceeds limit of %d", size, maxBatchBytes)
 	}
 	if n := len(in.LogEvents); n > 0 && *in.LogEvents[n-1].Timestamp-*in.LogEvents[0].Timestamp > maxSpan.Milliseconds() {
-		return nil, awsjson.Errorf("InvalidParameterException", "The batch of log events in a single PutLogEvents request cannot span more than 24 hours.")
+		return nil, refuse(ruleSpan, "The batch of log events in a single PutLogEvents request cannot span more than 24 hours.")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
-
-	"github.com/windlass-run/windlass/internal/pocket/awsjson"
 )
 
 // maxEventBytes is how much of a line the awslogs driver puts into one event:
@@ -37,7 +35,7 @@ func (s *Service) OpenDriver(groupName, streamName string, create bool) (*Driver
 	defer s.mu.Unlock()
 	g, ok := s.groups[groupName]
 	if !ok {
-		return nil, awsjson.Errorf("ResourceNotFoundException", "The specified log group does not exist.")
+		return nil, noGroup()
 	}
 	g.open(streamName, s.now(), s.knobs)
 	return &Driver{service: s, group: groupName, stream: streamName}, nil

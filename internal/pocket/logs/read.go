@@ -39,7 +39,7 @@ func (t token) String() string {
 }
 
 func parseToken(text string) (token, error) {
-	bad := awsjson.Errorf("InvalidParameterException", "The specified nextToken is invalid.")
+	bad := refuse(ruleToken, "The specified nextToken is invalid.")
 	if len(text) != 60 || text[1] != '/' || text[58:] != "/s" || text[0] != 'f' && text[0] != 'b' {
 		return token{}, bad
 	}
@@ -75,7 +75,7 @@ func (s *Service) getLogEvents(_ context.Context, _ awsjson.Call, in *cloudwatch
 			return nil, err
 		}
 		if t.forward && !head {
-			return nil, awsjson.Errorf("InvalidParameterException", "The nextForwardToken can be used only when startFromHead is true.")
+			return nil, refuse(ruleForward, "The nextForwardToken can be used only when startFromHead is true.")
 		}
 		from = &t
 	}

@@ -71,11 +71,11 @@ const overhead = 26
 func milliseconds(t time.Time) int64 { return t.UnixMilli() }
 
 func noGroup() error {
-	return awsjson.Errorf("ResourceNotFoundException", "The specified log group does not exist.")
+	return refuse(ruleGroup, "The specified log group does not exist.")
 }
 
 func noStream() error {
-	return awsjson.Errorf("ResourceNotFoundException", "The specified log stream does not exist.")
+	return refuse(ruleStream, "The specified log stream does not exist.")
 }
 
 // groupARN is a group's name for the world. With streams in it, :* is appended.

@@ -20,10 +20,10 @@ const maxSecret = 65536
 // checkValue allows one kind of value, not too long.
 func checkValue(text *string, binary []byte, must bool) error {
 	if text != nil && binary != nil {
-		return awsjson.Errorf("InvalidParameterException", "You can't specify both a binary secret value and a string secret value in the same secret.")
+		return refuse(ruleTwoValues, "You can't specify both a binary secret value and a string secret value in the same secret.")
 	}
 	if must && text == nil && binary == nil {
-		return awsjson.Errorf("InvalidRequestException", "You must provide either SecretString or SecretBinary.")
+		return refuse(ruleNoValue, "You must provide either SecretString or SecretBinary.")
 	}
 	if text != nil && len(*text) > maxSecret || len(binary) > maxSecret {
 		return awsjson.Errorf("ValidationException", "1 validation error detected: Value at 'secretString' failed to satisfy constraint: Member must have length less than or equal to %d", maxSecret)
@@ -39,7 +39,7 @@ func (s *Service) createSecret(_ context.Context, _ awsjson.Call, in *secretsman
 	defer s.mu.Unlock()
 	if old := s.secrets[*in.Name]; old != nil {
 		if old.Deleted != nil {
-			return nil, awsjson.Errorf("InvalidRequestException", "You can't create this secret because a secret with this name is already scheduled for deletion.")
+			return nil, refuse(ruleScheduled, "You can't create this secret because a secret with this name is already scheduled for deletion.")
 		}
 		if in.ClientRequestToken != nil {
 			// The same request again does nothing.
@@ -48,7 +48,7 @@ func (s *Service) createSecret(_ context.Context, _ awsjson.Call, in *secretsman
 				return &secretsmanager.CreateSecretOutput{ARN: &old.ARN, Name: &old.Name, VersionId: &old.Versions[i].ID}, nil
 			}
 		}
-		return nil, awsjson.Errorf("ResourceExistsException", "The operation failed because the secret %s already exists.", *in.Name)
+		return nil, refuse(ruleExists, "The operation failed because the secret %s already exists.", *in.Name)
 	}
 	sec := s.make(*in.Name)
 	sec.Description = in.Description
@@ -95,7 +95,7 @@ func (s *Service) putSecretValue(_ context.Context, _ awsjson.Call, in *secretsm
 	if i := slices.IndexFunc(sec.Versions, func(o *version) bool { return o.ID == v.ID }); i >= 0 {
 		v = sec.Versions[i]
 		if !same(v, in.SecretString, in.SecretBinary) {
-			return nil, awsjson.Errorf("ResourceExistsException", "A version with the specified ClientRequestToken already exists, with another value.")
+			return nil, refuse(ruleToken, "A version with the specified ClientRequestToken already exists, with another value.")
 		}
 	} else {
 		sec.add(v, in.VersionStages)
@@ -145,10 +145,10 @@ func (s *Service) deleteSecret(_ context.Context, _ awsjson.Call, in *secretsman
 	days := int64(30)
 	if in.RecoveryWindowInDays != nil {
 		if force {
-			return nil, awsjson.Errorf("InvalidParameterException", "You can't use ForceDeleteWithoutRecovery in conjunction with RecoveryWindowInDays.")
+			return nil, refuse(ruleForce, "You can't use ForceDeleteWithoutRecovery in conjunction with RecoveryWindowInDays.")
 		}
 		if days = *in.RecoveryWindowInDays; days < 7 || days > 30 {
-			return nil, awsjson.Errorf("InvalidParameterException", "The RecoveryWindowInDays value must be between 7 and 30 days (inclusive).")
+			return nil, refuse(ruleRecovery, "The RecoveryWindowInDays value must be between 7 and 30 days (inclusive).")
 		}
 	}
 	s.mu.Lock()

@@ -94,7 +94,7 @@ func invalid(v awsjson.Violation) *awsjson.Error {
 }
 
 func noSecret() error {
-	return awsjson.Errorf("ResourceNotFoundException", "Secrets Manager can't find the specified secret.")
+	return refuse(ruleSecret, "Secrets Manager can't find the specified secret.")
 }
 
 // find returns a secret by name, ARN, or ARN without the random suffix, which
@@ -129,13 +129,13 @@ func (sec *secret) version(id, stage *string) (*version, error) {
 		}
 	}
 	if id != nil {
-		return nil, awsjson.Errorf("ResourceNotFoundException", "Secrets Manager can't find the specified secret value for VersionId: %s", *id)
+		return nil, refuse(ruleVersion, "Secrets Manager can't find the specified secret value for VersionId: %s", *id)
 	}
-	return nil, awsjson.Errorf("ResourceNotFoundException", "Secrets Manager can't find the specified secret value for staging label: %s", *stage)
+	return nil, refuse(ruleStage, "Secrets Manager can't find the specified secret value for staging label: %s", *stage)
 }
 
 func deleted() error {
-	return awsjson.Errorf("InvalidRequestException", "You can't perform this operation on the secret because it was marked for deletion.")
+	return refuse(ruleDeleted, "You can't perform this operation on the secret because it was marked for deletion.")
 }
 
 // add makes a version the current one.

@@ -38,28 +38,28 @@ func (s *Service) putParameter(_ context.Context, _ awsjson.Call, in *putInput) 
 	bare := strings.ToLower(strings.TrimPrefix(in.Name, "/"))
 	switch {
 	case !nameForm.MatchString(in.Name):
-		return nil, awsjson.Errorf("ValidationException", "Parameter name: can't be prefixed with \"ssm\" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_")
+		return nil, refuse(ruleName, "Parameter name: can't be prefixed with \"ssm\" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_")
 	case strings.HasPrefix(bare, "aws") || strings.HasPrefix(bare, "ssm"):
-		return nil, awsjson.Errorf("ValidationException", "Parameter name: can't be prefixed with \"aws\" or \"ssm\" (case-insensitive).")
+		return nil, refuse(rulePrefix, "Parameter name: can't be prefixed with \"aws\" or \"ssm\" (case-insensitive).")
 	case strings.Contains(bare, "/") && !strings.HasPrefix(in.Name, "/"):
-		return nil, awsjson.Errorf("ValidationException", "Parameter name must be a fully qualified name.")
+		return nil, refuse(ruleQualified, "Parameter name must be a fully qualified name.")
 	case strings.Count(in.Name, "/") > maxLevels:
-		return nil, awsjson.Errorf("HierarchyLevelLimitExceededException", "A hierarchy can have a maximum of %d levels.", maxLevels)
+		return nil, refuse(ruleLevels, "A hierarchy can have a maximum of %d levels.", maxLevels)
 	}
 	limit, tier := maxStandard, "Standard"
 	if in.Tier == "Advanced" || in.Tier == "Intelligent-Tiering" && len(in.Value) > maxStandard {
 		limit, tier = maxAdvanced, "Advanced"
 	}
 	if len(in.Value) > limit {
-		return nil, awsjson.Errorf("ValidationException", "Standard tier parameters support a maximum parameter value of %d characters.", limit)
+		return nil, refuse(ruleSize, "Standard tier parameters support a maximum parameter value of %d characters.", limit)
 	}
 	if in.AllowedPattern != nil {
 		re, err := regexp.Compile(*in.AllowedPattern)
 		if err != nil {
-			return nil, awsjson.Errorf("InvalidAllowedPatternException", "The allowed pattern is no regular expression.")
+			return nil, refuse(rulePattern, "The allowed pattern is no regular expression.")
 		}
 		if !re.MatchString(in.Value) {
-			return nil, awsjson.Errorf("ParameterPatternMismatchException", "Parameter value, cannot be validated against allowedPattern: %s", *in.AllowedPattern)
+			return nil, refuse(ruleMismatch, "Parameter value, cannot be validated against allowedPattern: %s", *in.AllowedPattern)
 		}
 	}
 	s.mu.Lock()
@@ -68,12 +68,12 @@ func (s *Service) putParameter(_ context.Context, _ awsjson.Call, in *putInput) 
 	switch {
 	case p == nil:
 		if in.Type == "" {
-			return nil, awsjson.Errorf("ValidationException", "A parameter type is required when you create a parameter.")
+			return nil, refuse(ruleType, "A parameter type is required when you create a parameter.")
 		}
 		p = &parameter{Name: in.Name, Type: in.Type}
 		s.parameters[in.Name] = p
 	case !in.Overwrite:
-		return nil, awsjson.Errorf("ParameterAlreadyExists", "The parameter already exists. To overwrite this value, set the overwrite option in the request to true.")
+		return nil, refuse(ruleExists, "The parameter already exists. To overwrite this value, set the overwrite option in the request to true.")
 	case in.Type != "":
 		p.Type = in.Type
 	}
@@ -113,9 +113,9 @@ func (s *Service) getParameter(_ context.Context, _ awsjson.Call, in *getInput) 
 	p, n, selector, ok := s.find(in.Name)
 	if !ok {
 		if p != nil {
-			return nil, awsjson.Errorf("ParameterVersionNotFound", "Systems Manager could not find version %s of %s.", strings.TrimPrefix(selector, ":"), p.Name)
+			return nil, refuse(ruleVersion, "Systems Manager could not find version %s of %s.", strings.TrimPrefix(selector, ":"), p.Name)
 		}
-		return nil, awsjson.Errorf("ParameterNotFound", "Parameter %s not found.", in.Name)
+		return nil, refuse(ruleParameter, "Parameter %s not found.", in.Name)
 	}
 	return &getOutput{s.show(p, n, selector, in.WithDecryption)}, nil
 }
@@ -136,7 +136,7 @@ func (s *Service) getParameters(_ context.Context, _ awsjson.Call, in *getManyIn
 	out := &getManyOutput{InvalidParameters: []string{}, Parameters: []*shown{}}
 	for i, name := range in.Names {
 		if slices.Contains(in.Names[:i], name) {
-			return nil, awsjson.Errorf("ValidationException", "The request contains the parameter %s twice.", name)
+			return nil, refuse(ruleTwice, "The request contains the parameter %s twice.", name)
 		}
 		if p, n, selector, ok := s.find(name); ok {
 			out.Parameters = append(out.Parameters, s.show(p, n, selector, in.WithDecryption))
@@ -153,7 +153,7 @@ func (s *Service) deleteParameter(_ context.Context, _ awsjson.Call, in *deleteI
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.parameters[in.Name] == nil {
-		return nil, awsjson.Errorf("ParameterNotFound", "Parameter %s not found.", in.Name)
+		return nil, refuse(ruleParameter, "Parameter %s not found.", in.Name)
 	}
 	delete(s.parameters, in.Name)
 	return &struct{}{}, nil

@@ -111,7 +111,7 @@ func (s *Service) Value(id string) (string, error) {
 	defer s.mu.Unlock()
 	p, n, _, ok := s.find(id)
 	if !ok {
-		return "", awsjson.Errorf("ParameterNotFound", "invalid ssm parameters: %s", id)
+		return "", refuse(ruleParameter, "invalid ssm parameters: %s", id)
 	}
 	return p.Versions[n-1].Text, nil
 }

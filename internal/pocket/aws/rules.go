@@ -1,0 +1,30 @@
+package aws
+
+import (
+	"slices"
+
+	"github.com/windlass-run/windlass/internal/pocket/awsjson"
+	"github.com/windlass-run/windlass/internal/pocket/ecs"
+	"github.com/windlass-run/windlass/internal/pocket/logs"
+	"github.com/windlass-run/windlass/internal/pocket/secretsmanager"
+	"github.com/windlass-run/windlass/internal/pocket/ssm"
+)
+
+// Rules returns the rules of all services: what they keep beyond the lengths,
+// patterns, enums and required members of AWS's models.
+func Rules() awsjson.Rules {
+	return slices.Concat(ecs.Rules(), logs.Rules(), secretsmanager.Rules(), ssm.Rules())
+}
+
+// Actions returns the operations that the cloud offers, by service.
+func Actions() (map[string][]string, error) {
+	s, err := New(Options{})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{"sts": {"GetCallerIdentity"}}
+	for _, svc := range s.services {
+		out[svc.Name] = slices.Sorted(slices.Values(svc.Actions()))
+	}
+	return out, s.Close()
+}
