@@ -45,6 +45,23 @@ func TestRefusedAgainIsStillInDoubt(t *testing.T) {
 	w.sound(id)
 }
 
+// TestThrottledAgainIsSentSoon: too many calls are no refusal: the launch in
+// doubt goes out again soon, and is known by its token.
+func TestThrottledAgainIsSentSoon(t *testing.T) {
+	g := tokens(time.Hour)
+	w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}))
+	e := w.engine()
+	w.cloud.Set(fake.Knobs{Visibility: fake.Duration(time.Hour)})
+	w.cloud.Inject(fake.Fault{Op: fake.OpRunJob, Kind: fake.FaultLostReply, Times: 1})
+	w.cloud.Inject(fake.Fault{Op: fake.OpRunJob, Kind: fake.FaultError, Status: 429, Times: 2})
+	id := w.submit(e, request(spec("true")))
+	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateSucceeded, sdk.ReasonCompleted)
+	if n := w.cloud.Calls(fake.OpRunJob); n != 4 {
+		t.Errorf("sent %d times", n)
+	}
+	w.sound(id)
+}
+
 // TestCancelInDoubt: what a launch in doubt made is found and ended; a cancel of
 // it is no proof that there was nothing.
 func TestCancelInDoubt(t *testing.T) {

@@ -102,6 +102,9 @@ func (r *runner) send(ctx context.Context) error {
 	}
 	if sdk.IsClear(err) {
 		switch {
+		case r.doubt && sdk.IsRetryable(err):
+			// The phase stays submitting: settle looks it up and sends it again.
+			return r.sleep(ctx, max(doubtAgain, sdk.RetryAfter(err)))
 		case r.doubt:
 			// It is this send that was refused; the first may have been taken.
 			return r.stillInDoubt(ctx, err)
@@ -114,8 +117,12 @@ func (r *runner) send(ctx context.Context) error {
 	return nil // the phase stays submitting: settle looks it up
 }
 
-// doubtWait is the wait between sends of a launch in doubt that are refused.
-const doubtWait = time.Minute
+// doubtWait is the wait between sends of a launch in doubt that are refused,
+// doubtAgain that after a refusal that may pass soon.
+const (
+	doubtWait  = time.Minute
+	doubtAgain = time.Second
+)
 
 // stillInDoubt shows a launch that may have made its job, and can't be sent
 // again to find out.
