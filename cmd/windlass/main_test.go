@@ -55,10 +55,11 @@ func TestScripts(t *testing.T) {
 			return false, os.ErrInvalid
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  exits,
-			"absent": absent,
-			"awaits": awaits,
-			"damage": damage,
+			"exits":   exits,
+			"absent":  absent,
+			"awaits":  awaits,
+			"damage":  damage,
+			"appears": appears,
 		},
 	})
 }
@@ -121,6 +122,21 @@ func awaits(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("run %s isn't %s within a minute: %v", args[1], args[0], err)
 		}
 		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// appears waits until a file is there: appears FILE
+func appears(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: appears FILE")
+	}
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s isn't there within a minute", args[0])
+		}
 	}
 }
 

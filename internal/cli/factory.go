@@ -70,6 +70,9 @@ type Factory struct {
 	// OpenSession opens logs, providers and engine over a store.
 	OpenSession func(ctx context.Context, r SessionRequest) (*Session, error)
 
+	// StartPocket starts the pocket clouds of this program.
+	StartPocket func(ctx context.Context, r PocketRequest) (*PocketClouds, error)
+
 	// configFile is the flag --config.
 	configFile string
 	interrupts *interrupts

@@ -57,6 +57,7 @@ func documents() []document {
 		{"docs/providers.md", providers},
 		{"docs/states.md", states},
 		{"docs/state-machine.md", machine},
+		{"docs/pocket.md", pocket},
 	}, commandDocs()...)
 }
 

@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// PocketRequest says how the pocket clouds are to run.
+type PocketRequest struct {
+	// Port is the first cloud's on 127.0.0.1, and the next ones take those that
+	// follow; 0 takes free ones.
+	Port int
+	// Docker is the engine that runs the jobs, as DOCKER_HOST is written; empty
+	// runs them as processes of this machine.
+	Docker string
+	// State is a folder that keeps the clouds from one start to the next; empty
+	// forgets them.
+	State string
+}
+
+// PocketProvider is a provider on a pocket cloud.
+type PocketProvider struct {
+	// Kind is also its name.
+	Kind string
+	// Address is the cloud's.
+	Address string
+	// Config are the settings that it needs, in their order.
+	Config []PocketSetting
+}
+
+// PocketSetting is one setting of a provider's config.
+type PocketSetting struct {
+	Name  string
+	Value any
+}
+
+// PocketClouds are pocket clouds that run.
+type PocketClouds struct {
+	Providers []PocketProvider
+	// Failed yields the error of a cloud that has stopped by itself.
+	Failed <-chan error
+	// Close ends all jobs and clouds.
+	Close func(ctx context.Context) error
+}
+
+// pocketHeader begins every file that pocket up writes, and so tells a file
+// that may be written over from another.
+const pocketHeader = "# Written by windlass pocket up"
+
+func newPocket(f *Factory) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pocket up",
+		Short: "Run clouds on this machine, to try and to test with",
+		Args:  group,
+		RunE:  groupHelp,
+	}
+	cmd.AddCommand(newPocketUp(f, nil))
+	return cmd
+}
+
+type pocketUpOptions struct {
+	f        *Factory
+	file     string
+	executor string
+	request  PocketRequest
+}
+
+func newPocketUp(f *Factory, runF func(context.Context, *pocketUpOptions) error) *cobra.Command {
+	o := &pocketUpOptions{f: f}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start the pocket clouds, and keep them until interrupted",
+		Long: `Start a pocket cloud for every kind of cloud provider, on this machine alone, and
+run until interrupted. A pocket cloud speaks the cloud's own protocol and really
+runs the jobs, as processes of yours without isolation, or in Docker, where the
+images must be there. It needs no account, and takes any credentials.
+
+Once all answer, the line "ready" is printed. --write leaves a configuration with
+a provider for each, named like its kind. At the end all that runs there is
+ended.`,
+		Example: "  windlass pocket up --write pocket.yaml\n  windlass run --config pocket.yaml --on aws-ecs --image busybox -- echo hello",
+		Args:    exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.executor != "process" && o.executor != "docker" {
+				return usagef(cmd, "--executor %q: it is process or docker", o.executor)
+			}
+			if o.request.Port < 0 || o.request.Port > 65000 {
+				return usagef(cmd, "--port %d: it is 0 to 65000", o.request.Port)
+			}
+			if runF != nil {
+				return runF(cmd.Context(), o)
+			}
+			return o.run(cmd.Context())
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&o.file, "write", "", "`file` to write a configuration for the clouds to")
+	fl.StringVar(&o.executor, "executor", "process", "what runs the jobs: `process` or docker")
+	fl.IntVar(&o.request.Port, "port", 0, "the first cloud's `port`, the others take those that follow; 0 takes free ones")
+	fl.StringVar(&o.request.State, "state", "", "`folder` that keeps the clouds' objects, logs and secrets from one start to the next")
+	return cmd
+}
+
+// defaultDockerHost is where an engine is when DOCKER_HOST doesn't say.
+const defaultDockerHost = "unix:///var/run/docker.sock"
+
+func (o *pocketUpOptions) run(ctx context.Context) (err error) {
+	if o.f.StartPocket == nil {
+		return sdk.Errorf(sdk.Unimplemented, "pocket up", "this program has no pocket clouds")
+	}
+	if o.executor == "docker" {
+		o.request.Docker = defaultDockerHost
+		if host, ok := o.f.Env.Lookup("DOCKER_HOST"); ok && host != "" {
+			o.request.Docker = host
+		}
+	}
+	if o.file != "" {
+		// Before anything is started: a file that isn't ours is a mistake.
+		if err := writablePocketFile(o.path()); err != nil {
+			return err
+		}
+	}
+	clouds, err := o.f.StartPocket(ctx, o.request)
+	if err != nil {
+		return fmt.Errorf("pocket up: %w", err)
+	}
+	defer func() {
+		closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		err = errors.Join(err, clouds.Close(closeCtx))
+	}()
+	if o.file != "" {
+		if err := o.write(ctx, clouds.Providers); err != nil {
+			return err
+		}
+	}
+	for _, p := range clouds.Providers {
+		o.f.Streams.note("%s listens on %s", p.Kind, p.Address)
+	}
+	if _, err := fmt.Fprintln(o.f.Streams.Out, "ready"); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done(): // the way in which it ends
+		return nil
+	case err := <-clouds.Failed:
+		return fmt.Errorf("pocket up: %w", err)
+	}
+}
+
+// path is the file's, from the folder of the command.
+func (o *pocketUpOptions) path() string {
+	if filepath.IsAbs(o.file) {
+		return o.file
+	}
+	return filepath.Join(o.f.Dir, o.file)
+}
+
+// writablePocketFile refuses a file that pocket up hasn't written.
+func writablePocketFile(path string) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pocket up: %w", err)
+	}
+	if !bytes.HasPrefix(data, []byte(pocketHeader)) {
+		return &sdk.Error{Code: sdk.AlreadyExists, Op: "pocket up", ID: idNoConfirm, Err: fmt.Errorf("%s is there already, and not from pocket up", path),
+			Remedy: "name another file, or remove it"}
+	}
+	return nil
+}
+
+func (o *pocketUpOptions) write(ctx context.Context, providers []PocketProvider) error {
+	text, err := pocketConfig(providers)
+	if err != nil {
+		return fmt.Errorf("pocket up: %w", err)
+	}
+	path := o.path()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return fmt.Errorf("pocket up: %w", err)
+	}
+	c, err := config.Load(ctx, config.LoadRequest{Env: o.f.Env, Dir: o.f.Dir, ExplicitFile: path, KnownVars: o.f.KnownVars})
+	if err == nil {
+		err = c.Validate(o.f.Drivers())
+	}
+	if err != nil {
+		return fmt.Errorf("pocket up: what was written isn't valid: %w", err)
+	}
+	return nil
+}
+
+// pocketConfig is a whole windlass.yaml.
+func pocketConfig(providers []PocketProvider) ([]byte, error) {
+	list := yaml.MapSlice{}
+	for _, p := range providers {
+		settings := yaml.MapSlice{}
+		for _, s := range p.Config {
+			settings = append(settings, yaml.MapItem{Key: s.Name, Value: s.Value})
+		}
+		list = append(list, yaml.MapItem{Key: p.Kind, Value: yaml.MapSlice{
+			{Key: "kind", Value: p.Kind},
+			{Key: "credentials", Value: "pocket"},
+			{Key: "poll_interval", Value: "250ms"},
+			{Key: "config", Value: settings},
+		}})
+	}
+	body, err := yaml.Marshal(yaml.MapSlice{{Key: "providers", Value: list}})
+	if err != nil {
+		return nil, err
+	}
+	var kinds []string
+	for _, p := range providers {
+		kinds = append(kinds, p.Kind)
+	}
+	slices.Sort(kinds)
+	return slices.Concat([]byte(pocketHeader+": providers on clouds that run only as long as it does ("+strings.Join(kinds, ", ")+").\n"), body), nil
+}
