@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -80,12 +79,10 @@ type Server struct {
 	sts     *sts.Service
 }
 
-var accountForm = regexp.MustCompile(`^\d{12}$`)
-
 // New returns a server. It must be closed.
 func New(o Options) (*Server, error) {
 	o.Account, o.Region = cmp.Or(o.Account, Account), cmp.Or(o.Region, Region)
-	if !accountForm.MatchString(o.Account) {
+	if len(o.Account) != 12 || strings.Trim(o.Account, "0123456789") != "" {
 		return nil, fmt.Errorf("pocket aws: account %q: want twelve digits", o.Account)
 	}
 	if o.Now == nil {

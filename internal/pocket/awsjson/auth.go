@@ -2,7 +2,6 @@ package awsjson
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -17,10 +16,13 @@ type Scope struct {
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-troubleshooting.html
 const clockSkew = 5 * time.Minute
 
-var (
-	credentialForm = regexp.MustCompile(`^([\w-]{3,128})/(\d{8})/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request$`)
-	signatureForm  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+const (
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+	digits = "0123456789"
 )
+
+// made says whether a text isn't empty and has no other characters than some.
+func made(s, of string) bool { return s != "" && strings.Trim(s, of) == "" }
 
 // ReadSignature checks that a request bears a signature of version 4 in the
 // right form and within its time (any time, when now is zero), and returns its
@@ -46,11 +48,12 @@ func ReadSignature(r *http.Request, now time.Time) (Scope, error) {
 			return Scope{}, Errorf("IncompleteSignatureException", "Authorization header requires '%s' parameter.", need)
 		}
 	}
-	c := credentialForm.FindStringSubmatch(parts["Credential"])
-	if c == nil {
+	c := strings.Split(parts["Credential"], "/")
+	if len(c) != 5 || len(c[0]) < 3 || len(c[0]) > 128 || !made(c[0], lower+strings.ToUpper(lower)+digits+"_-") || len(c[1]) != 8 ||
+		!made(c[2], lower+digits+"-") || !made(c[3], lower+digits+"-") || c[4] != "aws4_request" {
 		return Scope{}, Errorf("IncompleteSignatureException", "Credential must have the form KEY/DATE/REGION/SERVICE/aws4_request.")
 	}
-	if !signatureForm.MatchString(parts["Signature"]) {
+	if len(parts["Signature"]) != 64 || !made(parts["Signature"], digits+"abcdef") {
 		return Scope{}, Errorf("IncompleteSignatureException", "Signature must be 64 hexadecimal digits.")
 	}
 	signed := strings.Split(parts["SignedHeaders"], ";")
@@ -64,10 +67,10 @@ func ReadSignature(r *http.Request, now time.Time) (Scope, error) {
 	if err != nil {
 		return Scope{}, Errorf("IncompleteSignatureException", "Date must be in ISO-8601 'basic format'. Got '%s'.", r.Header.Get("X-Amz-Date"))
 	}
-	if date.Format("20060102") != c[2] {
-		return Scope{}, Errorf("InvalidSignatureException", "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '%s' != '%s'.", c[2], date.Format("20060102"))
+	if date.Format("20060102") != c[1] {
+		return Scope{}, Errorf("InvalidSignatureException", "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '%s' != '%s'.", c[1], date.Format("20060102"))
 	}
-	scope := Scope{AccessKey: c[1], Region: c[3], Service: c[4]}
+	scope := Scope{AccessKey: c[0], Region: c[2], Service: c[3]}
 	if now.IsZero() {
 		return scope, nil
 	}

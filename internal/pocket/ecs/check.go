@@ -1,7 +1,6 @@
 package ecs
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,12 +9,34 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 )
 
-// identifier is the form of names of clusters, families and containers.
-var identifier = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+// These forms are checked by hand: compiling patterns would cost every start of
+// the program more than all else here.
+
+// isIdentifier says whether a text may name a cluster, a family or a container.
+func isIdentifier(s string) bool { return isWord(s, 255, "_-") }
+
+// isWord says whether a text has 1 to most letters, digits and others.
+func isWord(s string, most int, others string) bool {
+	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(others, r))
+	})
+}
+
+// isVPCID says whether a text is the ID of something in a VPC: a prefix, and 8
+// or 17 hexadecimal digits.
+func isVPCID(s, prefix string) bool {
+	digits, ok := strings.CutPrefix(s, prefix)
+	return ok && (len(digits) == 8 || len(digits) == 17) && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// isToken says whether a text may be a client token.
+func isToken(s string) bool {
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool { return r < 33 || r > 126 })
+}
 
 // checkDefinition checks what the model doesn't say of a definition.
 func checkDefinition(in *ecs.RegisterTaskDefinitionInput) error {
-	if !identifier.MatchString(*in.Family) {
+	if !isIdentifier(*in.Family) {
 		return refuse(ruleFamily, "Invalid identifier: Identifier is for %s, must match [a-zA-Z0-9-_]{1,255}", *in.Family)
 	}
 	if len(in.ContainerDefinitions) == 0 {
@@ -61,7 +82,7 @@ const maxContainers = 10
 
 func checkContainer(in *ecs.RegisterTaskDefinitionInput, c *types.ContainerDefinition) error {
 	name := text(c.Name)
-	if !identifier.MatchString(name) {
+	if !isIdentifier(name) {
 		return refuse(ruleContainerName, "Container.name should not be null or empty, and must match [a-zA-Z0-9-_]{1,255}.")
 	}
 	if text(c.Image) == "" {

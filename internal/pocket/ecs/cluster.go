@@ -74,7 +74,7 @@ func (s *Service) createCluster(_ context.Context, _ awsjson.Call, in *ecs.Creat
 	if in.ClusterName != nil {
 		name = *in.ClusterName
 	}
-	if !identifier.MatchString(name) {
+	if !isIdentifier(name) {
 		return nil, refuse(ruleClusterName, "Invalid identifier: Identifier is for %s, must match [a-zA-Z0-9-_]{1,255}", name)
 	}
 	if err := checkTags(in.Tags); err != nil {

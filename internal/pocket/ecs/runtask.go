@@ -3,7 +3,6 @@ package ecs
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 
@@ -11,13 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
-)
-
-var (
-	tokenForm     = regexp.MustCompile(`^[!-~]{1,64}$`)
-	startedByForm = regexp.MustCompile(`^[a-zA-Z0-9/_-]{1,128}$`)
-	subnetForm    = regexp.MustCompile(`^subnet-[0-9a-f]{8,17}$`)
-	groupForm     = regexp.MustCompile(`^sg-[0-9a-f]{8,17}$`)
 )
 
 // placement is where and how RunTask puts tasks.
@@ -109,10 +101,10 @@ func checkRunTask(in *ecs.RunTaskInput, body []byte) error {
 	if in.Count != nil && (*in.Count < 1 || *in.Count > 10) {
 		return refuse(ruleCount, "Count must be between 1 and 10.")
 	}
-	if in.ClientToken != nil && !tokenForm.MatchString(*in.ClientToken) {
+	if in.ClientToken != nil && !isToken(*in.ClientToken) {
 		return refuse(ruleTokenForm, "clientToken must be up to 64 characters in the range of 33-126.")
 	}
-	if in.StartedBy != nil && !startedByForm.MatchString(*in.StartedBy) {
+	if in.StartedBy != nil && !isWord(*in.StartedBy, 128, "/_-") {
 		return refuse(ruleStartedBy, "startedBy must match [a-zA-Z0-9-/_]{1,128}.")
 	}
 	if in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0 {
@@ -249,12 +241,12 @@ func checkNetwork(def *types.TaskDefinition, in *ecs.RunTaskInput, where placeme
 		return refuse(ruleSecurityGroups, "securityGroups must have no more than 5 elements.")
 	}
 	for _, id := range n.Subnets {
-		if !subnetForm.MatchString(id) {
+		if !isVPCID(id, "subnet-") {
 			return refuse(ruleSubnetID, "Error retrieving subnet information for [%s]: The subnet ID '%s' does not exist (ErrorCode: InvalidSubnetID.NotFound)", id, id)
 		}
 	}
 	for _, id := range n.SecurityGroups {
-		if !groupForm.MatchString(id) {
+		if !isVPCID(id, "sg-") {
 			return refuse(ruleGroupID, "Error retrieving security group information for [%s]: The security group '%s' does not exist (ErrorCode: InvalidGroup.NotFound)", id, id)
 		}
 	}

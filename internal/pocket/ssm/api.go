@@ -10,10 +10,8 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
 )
 
-// nameForm and maxLevels are the rules for names:
+// maxLevels is one of the rules for names:
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-su-create.html
-var nameForm = regexp.MustCompile(`^[a-zA-Z0-9_.\-/]+$`)
-
 const (
 	maxLevels = 15
 	// maxStandard and maxAdvanced bound the value's bytes by tier.
@@ -37,7 +35,9 @@ type putOutput struct {
 func (s *Service) putParameter(_ context.Context, _ awsjson.Call, in *putInput) (*putOutput, error) {
 	bare := strings.ToLower(strings.TrimPrefix(in.Name, "/"))
 	switch {
-	case !nameForm.MatchString(in.Name):
+	case strings.ContainsFunc(in.Name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.-/", r))
+	}):
 		return nil, refuse(ruleName, "Parameter name: can't be prefixed with \"ssm\" (case-insensitive). If formed as a path, it can consist of sub-paths divided by slash symbol; each sub-path can be formed as a mix of letters, numbers and the following 3 symbols .-_")
 	case strings.HasPrefix(bare, "aws") || strings.HasPrefix(bare, "ssm"):
 		return nil, refuse(rulePrefix, "Parameter name: can't be prefixed with \"aws\" or \"ssm\" (case-insensitive).")
