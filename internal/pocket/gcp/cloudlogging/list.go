@@ -2,6 +2,7 @@ package cloudlogging
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,16 +53,14 @@ func (s *Service) ListLogEntries(_ context.Context, r *loggingpb.ListLogEntriesR
 		return nil, err
 	}
 	query := gapi.Query(append(slices.Clone(r.ResourceNames), r.Filter, r.OrderBy)...)
-	after, empties := "", 0
-	if r.PageToken != "" {
-		if after, err = gapi.ReadToken(r.PageToken, query); err != nil {
+	empties, at, err := readPosition(r.PageToken, query)
+	if err != nil {
+		return nil, err
+	}
+	var after *entry
+	if at != "" {
+		if after, err = parseKey(at); err != nil {
 			return nil, err
-		}
-		if n, rest, ok := strings.Cut(after, "!"); ok {
-			if empties, err = strconv.Atoi(n); err != nil {
-				return nil, gapi.Errorf(codes.InvalidArgument, "page_token is invalid.")
-			}
-			after = rest
 		}
 	}
 
@@ -72,18 +71,18 @@ func (s *Service) ListLogEntries(_ context.Context, r *loggingpb.ListLogEntriesR
 		return nil, err
 	}
 	if empties < s.knobs.EmptyPages {
-		return &loggingpb.ListLogEntriesResponse{NextPageToken: gapi.MakeToken(strconv.Itoa(empties+1)+"!"+after, query)}, nil
+		return &loggingpb.ListLogEntriesResponse{NextPageToken: gapi.MakeToken(strconv.Itoa(empties+1)+"!"+at, query)}, nil
 	}
 	size := gapi.Size(r.PageSize, standardPage, maxPage, s.knobs.PageSize)
 	out := &loggingpb.ListLogEntriesResponse{}
 	bytes, last := 0, ""
-	for e := range s.walk(r.OrderBy == newestFirst, after, now) {
+	for e := range s.walk(r.OrderBy == newestFirst, f.Since(), after, now) {
 		if !f.Match(e.view) {
 			continue
 		}
 		bytes += proto.Size(e.view)
 		if len(out.Entries) == size || bytes > maxReply && len(out.Entries) > 0 {
-			out.NextPageToken = gapi.MakeToken(last, query)
+			out.NextPageToken = gapi.MakeToken("0!"+last, query)
 			break
 		}
 		out.Entries = append(out.Entries, proto.CloneOf(e.view))
@@ -92,19 +91,50 @@ func (s *Service) ListLogEntries(_ context.Context, r *loggingpb.ListLogEntriesR
 	return out, nil
 }
 
-// walk goes through what can be seen behind a key, in the order asked for. The
-// lock is held.
-func (s *Service) walk(backwards bool, after string, now time.Time) func(func(*entry) bool) {
+// readPosition reads a token: how many empty pages came before, and the key of
+// the last entry that was shown, empty for none.
+func readPosition(pageToken string, query uint64) (empties int, at string, err error) {
+	if pageToken == "" {
+		return 0, "", nil
+	}
+	text, err := gapi.ReadToken(pageToken, query)
+	if err != nil {
+		return 0, "", err
+	}
+	n, at, ok := strings.Cut(text, "!")
+	empties, err = strconv.Atoi(n)
+	if !ok || err != nil {
+		return 0, "", gapi.Errorf(codes.InvalidArgument, "page_token is invalid.")
+	}
+	return empties, at, nil
+}
+
+// walk goes through what can be seen from a moment on and behind a position, in
+// the order asked for. The lock is held.
+func (s *Service) walk(backwards bool, since time.Time, after *entry, now time.Time) iter.Seq[*entry] {
+	from := 0
+	if !since.IsZero() {
+		from, _ = slices.BinarySearchFunc(s.entries, since, func(e *entry, t time.Time) int { return e.at.Compare(t) })
+	}
+	list := s.entries[from:]
+	if after != nil {
+		i, found := slices.BinarySearchFunc(list, after, (*entry).compare)
+		switch {
+		case backwards:
+			list = list[:i]
+		case found:
+			list = list[i+1:]
+		default:
+			list = list[i:]
+		}
+	}
 	return func(yield func(*entry) bool) {
-		for i := range s.entries {
-			e := s.entries[i]
+		for i := range list {
+			e := list[i]
 			if backwards {
-				e = s.entries[len(s.entries)-1-i]
+				e = list[len(list)-1-i]
 			}
-			if e.visible.After(now) || after != "" && (!backwards && e.key() <= after || backwards && e.key() >= after) {
-				continue
-			}
-			if !yield(e) {
+			if !e.visible.After(now) && !yield(e) {
 				return
 			}
 		}

@@ -4,11 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/logging/apiv2/loggingpb"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/windlass-run/windlass/internal/pocket/gcp/gapi"
 )
 
 // entry is a stored log entry.
@@ -25,9 +30,24 @@ func (e *entry) compare(o *entry) int {
 	return cmp.Or(e.at.Compare(o.at), cmp.Compare(e.view.InsertId, o.view.InsertId), cmp.Compare(e.seq, o.seq))
 }
 
-// key is the position as a text that sorts alike.
+// key is the position as a text, for tokens.
 func (e *entry) key() string {
-	return fmt.Sprintf("%016x/%s/%016x", uint64(e.at.UnixNano()), e.view.InsertId, uint64(e.seq)) //nolint:gosec // times of this century and a count
+	return fmt.Sprintf("%d/%s/%d", e.at.UnixNano(), e.view.InsertId, e.seq)
+}
+
+// parseKey reads a key back. What it returns serves for comparisons only.
+func parseKey(key string) (*entry, error) {
+	at, rest, _ := strings.Cut(key, "/")
+	i := strings.LastIndexByte(rest, '/')
+	if i < 0 {
+		return nil, gapi.Errorf(codes.InvalidArgument, "page_token is invalid.")
+	}
+	nanos, err := strconv.ParseInt(at, 10, 64)
+	seq, err2 := strconv.ParseInt(rest[i+1:], 10, 64)
+	if err != nil || err2 != nil {
+		return nil, gapi.Errorf(codes.InvalidArgument, "page_token is invalid.")
+	}
+	return &entry{view: &loggingpb.LogEntry{InsertId: rest[:i]}, at: time.Unix(0, nanos), seq: seq}, nil
 }
 
 // add stores entries that were written now. Their timestamps and insert IDs are
