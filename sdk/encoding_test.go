@@ -349,7 +349,8 @@ func FuzzDecodeCursor(f *testing.F) { fuzzDecode(f, "cursor") }
 // FuzzCanonicalJSON: the canonical form is one that stays as it is, and means
 // what the input meant.
 func FuzzCanonicalJSON(f *testing.F) {
-	for _, s := range []string{`{"b":1,"a":[null,true,"\u00e9"]}`, `-0`, `1e5`, `"\ud800\udc00"`, `"\ud800"`, `{"a":1,"a":2}`, "\"\xff\""} {
+	for _, s := range []string{`{"b":1,"a":[null,true,"\u00e9"]}`, `-0`, `1e5`, `"\ud800\udc00"`, `"\ud800"`, `{"a":1,"a":2}`, "\"\xff\"",
+		"\"\u2028\"", `{"c":{"b":1,"a":[]},"b":"\"","a":{"y":0,"x":0}}`, ` [ 1 , { } ] `} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
