@@ -36,6 +36,13 @@ func (x *Session) withCredentials(ctx context.Context, s Settings, cfg *awssdk.C
 			})
 		cfg.Credentials = awssdk.NewCredentialsCache(marked{role})
 		return "", nil
+	case s.Ambient && v["AWS_PROFILE"] == "" && containerEndpoint(v) != "":
+		p, err := containerCredentials(v, cfg.HTTPClient)
+		if err != nil {
+			return "", s.problem("AWS_CONTAINER_CREDENTIALS_FULL_URI", err, "unset it, or set AWS_PROFILE")
+		}
+		cfg.Credentials = awssdk.NewCredentialsCache(marked{p})
+		return "", nil
 	case s.Ambient:
 		return x.withChain(ctx, s, cfg)
 	}
