@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
+	"github.com/windlass-run/windlass/internal/cloud/aws/fargate"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -227,16 +228,16 @@ func (l *plan) sizes() {
 		return // sdk.ValidateSpec has said so
 	}
 	if l.fargate() {
-		got, ps := fargateSize(s.CPU, s.Memory)
+		got, ps := fargate.Fit(s.CPU, s.Memory)
 		for _, p := range ps {
-			l.bad(sdk.InvalidArgument, p.field, p.value, "%s", p.message)
+			l.bad(sdk.InvalidArgument, p.Field, p.Value, "%s", p.Message)
 		}
-		l.def.CPU, l.def.Memory = itoa(got.cpu), itoa(got.memory)
+		l.def.CPU, l.def.Memory = itoa(got.CPU), itoa(got.Memory)
 		if s.CPU == 0 {
-			l.fit("cpu", cpuText(got.cpu), "the least that Fargate has for it")
+			l.fit("cpu", fargate.CPUText(got.CPU), "the least that Fargate has for it")
 		}
 		if s.Memory == 0 {
-			l.fit("memory", memoryText(got.memory*mib), "the least that Fargate has for it")
+			l.fit("memory", fargate.MemoryText(got.Memory*mib), "the least that Fargate has for it")
 		}
 		if s.GPU > 0 {
 			l.bad(sdk.Unimplemented, "gpu", itoa(s.GPU), "Fargate has no GPUs; use launch_type: ec2")
@@ -250,15 +251,15 @@ func (l *plan) sizes() {
 	switch {
 	case s.Memory == 0:
 		memory = defaultInstanceMemory
-		l.fit("memory", memoryText(memory*mib), "ECS wants a bound")
+		l.fit("memory", fargate.MemoryText(memory*mib), "ECS wants a bound")
 	case memory < minInstanceMemory:
-		l.bad(sdk.InvalidArgument, "memory", memoryText(s.Memory), "ECS gives a container %dMi or more", minInstanceMemory)
+		l.bad(sdk.InvalidArgument, "memory", fargate.MemoryText(s.Memory), "ECS gives a container %dMi or more", minInstanceMemory)
 	case s.Memory%mib != 0:
-		l.bad(sdk.InvalidArgument, "memory", memoryText(s.Memory), "ECS counts in MiB; the nearest is %s", memoryText(memory*mib))
+		l.bad(sdk.InvalidArgument, "memory", fargate.MemoryText(s.Memory), "ECS counts in MiB; the nearest is %s", fargate.MemoryText(memory*mib))
 	}
 	l.def.Container.Memory, l.def.Container.GPU = int32(memory), s.GPU
 	if s.EphemeralStorage > 0 {
-		l.bad(sdk.Unimplemented, "ephemeral_storage", memoryText(s.EphemeralStorage), "only Fargate bounds a task's disk")
+		l.bad(sdk.Unimplemented, "ephemeral_storage", fargate.MemoryText(s.EphemeralStorage), "only Fargate bounds a task's disk")
 	}
 }
 
@@ -275,7 +276,7 @@ func (l *plan) disk() {
 		want = s / gib
 		if s%gib != 0 || want < defaultDisk || want > maxDisk {
 			near := min(max((s+gib-1)/gib, defaultDisk), maxDisk)
-			l.bad(sdk.InvalidArgument, "ephemeral_storage", memoryText(s), "Fargate has %dGi to %dGi in whole GiB; the nearest is %dGi", defaultDisk, maxDisk, near)
+			l.bad(sdk.InvalidArgument, "ephemeral_storage", fargate.MemoryText(s), "Fargate has %dGi to %dGi in whole GiB; the nearest is %dGi", defaultDisk, maxDisk, near)
 			return
 		}
 	}

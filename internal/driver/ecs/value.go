@@ -7,6 +7,15 @@ import (
 	"time"
 )
 
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+	// What a container on an instance gets that says no memory: ECS wants some.
+	defaultInstanceMemory = 512
+	// The least memory of a container.
+	minInstanceMemory = 6
+)
+
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

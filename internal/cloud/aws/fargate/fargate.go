@@ -1,4 +1,6 @@
-package ecs
+// Package fargate knows the sizes that AWS Fargate has, whichever service starts
+// a task there.
+package fargate
 
 import (
 	"fmt"
@@ -11,10 +13,6 @@ const (
 	gib = 1 << 30
 	// What a Fargate task gets that says neither cores nor memory.
 	defaultCPU = 256
-	// What a container on an instance gets that says no memory: ECS wants some.
-	defaultInstanceMemory = 512
-	// The least memory of a container.
-	minInstanceMemory = 6
 )
 
 // sizeRow is what Fargate gives to a number of CPU units, 1,024 for a core:
@@ -26,7 +24,7 @@ type sizeRow struct {
 	least, most, step int64
 }
 
-func fargateSizes() []sizeRow {
+func sizes() []sizeRow {
 	return []sizeRow{
 		{cpu: 256, only: []int64{512, 1024, 2048}},
 		{cpu: 512, least: 1024, most: 4096, step: 1024},
@@ -50,20 +48,22 @@ func (r sizeRow) memories() []int64 {
 	return out
 }
 
-// size is CPU units and MiB.
-type size struct{ cpu, memory int64 }
+// Size is a task's size: CPU units, 1,024 for a core, and memory in MiB.
+type Size struct{ CPU, Memory int64 }
 
 // String writes a size as a spec does.
-func (s size) String() string { return cpuText(s.cpu) + " with " + memoryText(s.memory*mib) }
+func (s Size) String() string { return CPUText(s.CPU) + " with " + MemoryText(s.Memory*mib) }
 
-func cpuText(units int64) string {
+// CPUText writes CPU units as a spec does: "2", or "250m".
+func CPUText(units int64) string {
 	if units%1024 == 0 {
 		return fmt.Sprint(units / 1024)
 	}
 	return fmt.Sprintf("%dm", units*1000/1024)
 }
 
-func memoryText(bytes int64) string {
+// MemoryText writes bytes as a spec does: "2Gi", or "512Mi".
+func MemoryText(bytes int64) string {
 	switch {
 	case bytes%gib == 0:
 		return fmt.Sprintf("%dGi", bytes/gib)
@@ -73,54 +73,55 @@ func memoryText(bytes int64) string {
 	return fmt.Sprint(bytes)
 }
 
-// sizeProblem is a size that Fargate doesn't have.
-type sizeProblem struct{ field, value, message string }
+// Problem is a size that Fargate doesn't have: the field of the spec ("cpu" or
+// "memory"), its value, and what there is instead.
+type Problem struct{ Field, Value, Message string }
 
-// fargateSize returns the size for what was asked, in thousandths of a core and
-// in bytes; zero is unset and fitted.
-func fargateSize(milli, bytes int64) (size, []sizeProblem) {
-	rows := fargateSizes()
+// Fit returns the size for what was asked, in thousandths of a core and in
+// bytes; zero is unset and fitted. With problems the size is the nearest.
+func Fit(milli, bytes int64) (Size, []Problem) {
+	rows := sizes()
 	units := (milli*1024 + 999) / 1000
 	exact := milli == 0 || slices.ContainsFunc(rows, func(r sizeRow) bool { return r.cpu*1000 == milli*1024 })
 	memory := (bytes + mib - 1) / mib
-	best, covers := size{}, false
+	best, covers := Size{}, false
 	for _, r := range rows {
 		if milli == 0 && bytes == 0 && r.cpu != defaultCPU {
 			continue
 		}
 		for _, m := range r.memories() {
 			if !covers && r.cpu >= units && m >= memory {
-				best, covers = size{r.cpu, m}, true
+				best, covers = Size{r.cpu, m}, true
 			}
 		}
 	}
 	if !covers {
 		last := rows[len(rows)-1]
-		best = size{last.cpu, last.most}
+		best = Size{last.cpu, last.most}
 	}
-	var ps []sizeProblem
-	cpuOK := exact && (milli == 0 || best.cpu == units)
-	memoryOK := bytes == 0 || best.memory*mib == bytes
+	var ps []Problem
+	cpuOK := exact && (milli == 0 || best.CPU == units)
+	memoryOK := bytes == 0 || best.Memory*mib == bytes
 	if milli != 0 && !exact {
-		ps = append(ps, sizeProblem{"cpu", fmt.Sprintf("%dm", milli), "Fargate has " + strings.Join(cpuTexts(), ", ") + "; the nearest is " + best.String()})
+		ps = append(ps, Problem{"cpu", fmt.Sprintf("%dm", milli), "Fargate has " + strings.Join(cpuTexts(), ", ") + "; the nearest is " + best.String()})
 	}
 	if bytes != 0 && (!memoryOK || exact && !cpuOK) {
-		ps = append(ps, sizeProblem{"memory", memoryText(bytes), memoryMessage(milli, exact, best, covers)})
+		ps = append(ps, Problem{"memory", MemoryText(bytes), memoryMessage(milli, exact, best, covers)})
 	}
 	return best, ps
 }
 
-func memoryMessage(milli int64, exact bool, best size, covers bool) string {
+func memoryMessage(milli int64, exact bool, best Size, covers bool) string {
 	if !covers {
 		return "Fargate's largest is " + best.String()
 	}
 	if milli == 0 || !exact {
 		return "Fargate has no such size; the nearest is " + best.String()
 	}
-	for _, r := range fargateSizes() {
+	for _, r := range sizes() {
 		if r.cpu*1000 == milli*1024 {
 			m := r.memories()
-			return fmt.Sprintf("with %s Fargate has %s to %s in set steps; the nearest is %s", cpuText(r.cpu), memoryText(m[0]*mib), memoryText(m[len(m)-1]*mib), best)
+			return fmt.Sprintf("with %s Fargate has %s to %s in set steps; the nearest is %s", CPUText(r.cpu), MemoryText(m[0]*mib), MemoryText(m[len(m)-1]*mib), best)
 		}
 	}
 	return "Fargate has no such size; the nearest is " + best.String()
@@ -128,8 +129,8 @@ func memoryMessage(milli int64, exact bool, best size, covers bool) string {
 
 func cpuTexts() []string {
 	var out []string
-	for _, r := range fargateSizes() {
-		out = append(out, cpuText(r.cpu))
+	for _, r := range sizes() {
+		out = append(out, CPUText(r.cpu))
 	}
 	return out
 }
