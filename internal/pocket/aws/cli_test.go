@@ -96,7 +96,7 @@ func TestCLI(t *testing.T) {
 	aws.run(t, "ecs", "register-task-definition", "--family", "cli", "--network-mode", "awsvpc", "--requires-compatibilities", "FARGATE", "--cpu", "256", "--memory", "512",
 		"--execution-role-arn", *def.ExecutionRoleArn, "--container-definitions", string(containers))
 	network := "awsvpcConfiguration={subnets=[subnet-0123456789abcdef0],assignPublicIp=ENABLED}"
-	out := aws.run(t, "ecs", "run-task", "--task-definition", "cli", "--launch-type", "FARGATE", "--network-configuration", network, "--started-by", "cli", "--client-token", "one")
+	out := aws.run(t, "ecs", "run-task", "--task-definition", "cli", "--launch-type", "FARGATE", "--network-configuration", network, "--started-by", "cli")
 	arn := out["tasks"].([]any)[0].(map[string]any)["taskArn"].(string)
 	c.until(t, arn, "STOPPED")
 	aws.run(t, "ecs", "wait", "tasks-stopped", "--tasks", arn)

@@ -142,6 +142,10 @@ func TestModels(t *testing.T) {
 			t.Errorf("no service %s", m.name)
 			continue
 		}
+		if !*update && version != modelVersion {
+			t.Logf("botocore is %s, the models are from %s: not compared", version, modelVersion)
+			continue
+		}
 		actions := server.services[i].Actions()
 		slices.Sort(actions)
 		want := prune(t, readModel(t, folder, m.source), actions)
@@ -149,10 +153,6 @@ func TestModels(t *testing.T) {
 			if err := os.WriteFile(m.file, want, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			continue
-		}
-		if version != modelVersion {
-			t.Logf("botocore is %s, the models are from %s: not compared", version, modelVersion)
 			continue
 		}
 		got, err := os.ReadFile(m.file)

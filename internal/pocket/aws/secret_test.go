@@ -63,7 +63,7 @@ func TestValueFrom(t *testing.T) {
 // TestSecretsManager keeps versions and labels.
 func TestSecretsManager(t *testing.T) {
 	c := newCloud(t, Options{})
-	client := secretsmanager.New(secretsmanager.Options{Region: Region, BaseEndpoint: &c.url, Credentials: key(), RetryMaxAttempts: 1})
+	client := secretsmanager.New(secretsmanager.Options{Region: Region, BaseEndpoint: &c.url, Credentials: key(), RetryMaxAttempts: 1, HTTPClient: c.web})
 	ctx := t.Context()
 	made, err := client.CreateSecret(ctx, &secretsmanager.CreateSecretInput{Name: sdk.String("s"), SecretString: sdk.String("v1")})
 	if err != nil {
@@ -103,7 +103,7 @@ func TestSecretsManager(t *testing.T) {
 // TestIdentity says who calls, and refuses other operations.
 func TestIdentity(t *testing.T) {
 	c := newCloud(t, Options{Account: "210987654321"})
-	client := sts.New(sts.Options{Region: Region, BaseEndpoint: &c.url, Credentials: key(), RetryMaxAttempts: 1})
+	client := sts.New(sts.Options{Region: Region, BaseEndpoint: &c.url, Credentials: key(), RetryMaxAttempts: 1, HTTPClient: c.web})
 	out, err := client.GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{})
 	if err != nil || *out.Account != "210987654321" || *out.Arn != "arn:aws:iam::210987654321:user/POCKET" {
 		t.Errorf("identity %v, %v", out, err)

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 type cloud struct {
 	*Server
 	url  string
+	web  *http.Client
 	ecs  *ecs.Client
 	logs *cloudwatchlogs.Client
 }
@@ -32,10 +34,11 @@ func newCloud(t testing.TB, o Options) *cloud {
 	web := httptest.NewServer(c)
 	t.Cleanup(web.Close)
 	t.Cleanup(func() { c.judge(t) })
-	c.url = web.URL
+	c.url, c.web = web.URL, web.Client()
 	key := sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
 		return sdk.Credentials{AccessKeyID: "POCKET", SecretAccessKey: "pocket"}, nil
 	})
+	web.Client().Transport = wholeBodies{web.Client().Transport}
 	c.ecs = ecs.New(ecs.Options{Region: Region, BaseEndpoint: &web.URL, Credentials: key, RetryMaxAttempts: 1, HTTPClient: web.Client()})
 	c.logs = cloudwatchlogs.New(cloudwatchlogs.Options{Region: Region, BaseEndpoint: &web.URL, Credentials: key, RetryMaxAttempts: 1, HTTPClient: web.Client()})
 	return c
