@@ -132,7 +132,7 @@ func (p *provider) probes() []probeCall {
 			return err
 		}},
 		{"secretsmanager:DescribeSecret", func(ctx context.Context) error {
-			_, err := p.vault.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: new(probe)})
+			_, err := p.secrets.Vault.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: new(probe)})
 			return err
 		}},
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
+	"github.com/windlass-run/windlass/internal/cloud/aws/secretref"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -52,9 +53,9 @@ func Driver() sdk.Driver {
 		Options:    optionsSchema(),
 		Guarantees: guarantees(config{}.filled()),
 		Support:    support(),
-		Schemes:    []string{schemeSecretsManager, schemeParameterStore, schemeEnv, schemeFile},
+		Schemes:    secretref.Schemes(),
 		// What is resolved here can only be a variable that DescribeTasks shows.
-		VisibleSchemes: []string{schemeEnv, schemeFile},
+		VisibleSchemes: secretref.Visible(),
 		Open: func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 			p, err := open(ctx, r, budgets)
 			if err != nil {
@@ -81,7 +82,7 @@ func guarantees(c config) sdk.Guarantees {
 		KeepsEnded:     true,
 		Secrets:        sdk.SecretReference,
 		// The awslogs driver sends lines, both streams as one, and no empty line.
-		Logs: sdk.LogGuarantee{Fidelity: sdk.LogLines, DropsEmptyLines: true, Live: true,
+		Logs: sdk.LogGuarantee{Fidelity: sdk.LogLines, DropsEmptyLines: true, Live: true, Looks: true,
 			Settle: sdk.LogSettle{Quiet: time.Duration(c.LogQuiet), Max: time.Duration(c.LogMax)}},
 	}
 }
@@ -124,10 +125,9 @@ type provider struct {
 	session  *aws.Session
 	ecs      *ecs.Client
 	logs     *cloudwatchlogs.Client
-	vault    *secretsmanager.Client
 	clock    sdk.Clock
 	log      *slog.Logger
-	secrets  sdk.SecretResolver
+	secrets  *secretref.Source
 	owner    string
 	ledgerID string
 	identity sdk.Identity
@@ -171,9 +171,10 @@ func open(ctx context.Context, r sdk.OpenRequest, budgets *aws.Budgets) (*provid
 		return nil, err
 	}
 	p := &provider{
-		name: r.Name, cfg: cfg, session: session, clock: r.Clock, log: r.Log, secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID,
+		name: r.Name, cfg: cfg, session: session, clock: r.Clock, log: r.Log, owner: r.Owner, ledgerID: r.LedgerID,
 		ecs: ecs.NewFromConfig(session.Config), logs: cloudwatchlogs.NewFromConfig(session.Config),
-		vault: secretsmanager.NewFromConfig(session.Config),
+		secrets: &secretref.Source{Session: session, Vault: secretsmanager.NewFromConfig(session.Config), Resolver: r.Secrets, Provider: r.Name,
+			Service: "ECS", Describes: "anyone who may describe tasks"},
 		identity: sdk.Identity{Kind: Kind, Account: session.Account, Region: session.Region,
 			Endpoint: cmp.Or(session.Endpoint, "ecs."+session.Region) + "/cluster/" + clusterName(cfg.Cluster)},
 	}

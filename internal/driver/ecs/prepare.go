@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
 	"github.com/windlass-run/windlass/internal/cloud/aws/fargate"
+	"github.com/windlass-run/windlass/internal/cloud/aws/secretref"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -20,9 +21,6 @@ const opPrepare = "prepare job"
 // maxDefinition is the most bytes of a task definition.
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html
 const maxDefinition = 64 << 10
-
-// problemFunc notes a reason not to launch.
-type problemFunc func(code sdk.Code, field, value, format string, args ...any)
 
 // plan is a launch in the making.
 type plan struct {
@@ -68,17 +66,17 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	w.command()
 	w.sizes()
 	w.rest()
-	secrets, err := p.planSecrets(ctx, r.Spec, w.bad)
+	secrets, err := p.secrets.Plan(ctx, r.Spec, w.bad)
 	if err != nil {
 		return l, err
 	}
-	if len(secrets.from) > 0 {
-		w.def.Container.Secrets = secrets.from
+	if len(secrets.From) > 0 {
+		w.def.Container.Secrets = secrets.From
 	}
 	w.roles(secrets)
 	w.tags(r)
 	if len(w.problems) == 0 {
-		if err := w.finish(secrets.visible); err != nil {
+		if err := w.finish(secrets.Visible); err != nil {
 			return l, p.fail(sdk.Internal, opPrepare, err)
 		}
 	}
@@ -296,7 +294,7 @@ func (l *plan) rest() {
 }
 
 // roles checks that the task can be started at all.
-func (l *plan) roles(secrets secretPlan) {
+func (l *plan) roles(secrets secretref.Plan) {
 	l.def.ExecutionRoleARN, l.def.TaskRoleARN = l.place.ExecutionRole, l.place.TaskRole
 	if l.place.ExecutionRole != "" {
 		return
@@ -305,7 +303,7 @@ func (l *plan) roles(secrets secretPlan) {
 	switch {
 	case l.fargate():
 		why = "on Fargate a task writes its log by it"
-	case len(secrets.from) > 0:
+	case len(secrets.From) > 0:
 		why = "ECS fetches secrets by it"
 	}
 	if why != "" {

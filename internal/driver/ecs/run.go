@@ -31,7 +31,7 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if len(l.Problems) > 0 {
 		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
 	}
-	visible, err := p.resolveVisible(ctx, l.Secrets)
+	visible, err := p.secrets.Reveal(ctx, opRun, l.Secrets)
 	if err != nil {
 		return sdk.RunJobResult{}, err
 	}
