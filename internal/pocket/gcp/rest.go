@@ -123,11 +123,15 @@ func (s *Server) serveREST(w http.ResponseWriter, r *http.Request) {
 	}
 	reply := &buffer{header: http.Header{}}
 	handler.ServeHTTP(reply, inner)
-	if !seen {
-		s.calls.Add(fault.Call{Action: "rest:" + r.Method + " " + r.URL.Path, At: s.o.Now(), Request: body, Reply: reply.body.Bytes(), Status: reply.code()})
-	}
 	if reply.code() >= http.StatusBadRequest {
 		code, message, details := reply.problem()
+		if !seen {
+			// No service was reached, so the request itself is wrong.
+			if code == codes.Unknown || code == codes.Internal {
+				code, message = codes.InvalidArgument, "Invalid JSON payload received. "+message
+			}
+			s.calls.Add(fault.Call{Action: "rest:" + r.Method + " " + r.URL.Path, At: s.o.Now(), Request: body, Reply: reply.body.Bytes(), Status: httpStatus(code)})
+		}
 		writeError(w, reply.header, code, message, details)
 		return
 	}
@@ -188,9 +192,6 @@ func (b *buffer) problem() (codes.Code, string, []json.RawMessage) {
 	code := codeOf(b.code())
 	if b.code() == http.StatusMethodNotAllowed {
 		code = codes.NotFound
-	}
-	if code == codes.Internal {
-		code = codes.InvalidArgument // no service was reached, so the request was wrong
 	}
 	return code, strings.TrimSpace(b.body.String()), nil
 }
