@@ -1,4 +1,4 @@
-package ecs
+package logtail
 
 import (
 	"fmt"
@@ -20,18 +20,19 @@ type position struct {
 	skip int64
 }
 
+// The members of a cursor.
 const (
 	posToken = "token"
 	posTime  = "time"
 	posSame  = "same"
 )
 
-func readPosition(c *sdk.LogCursor) (position, error) {
+func readPosition(kind string, c *sdk.LogCursor) (position, error) {
 	var at position
 	if c == nil {
 		return at, nil
 	}
-	if c.V > sdk.CursorVersion || c.Kind != Kind {
+	if c.V > sdk.CursorVersion || c.Kind != kind {
 		return at, fmt.Errorf("the cursor is of version %d and kind %q", c.V, c.Kind)
 	}
 	for key, v := range c.Position {
@@ -56,13 +57,13 @@ func readPosition(c *sdk.LogCursor) (position, error) {
 	return at, nil
 }
 
-func (at position) cursor() *sdk.LogCursor {
-	c := &sdk.LogCursor{V: sdk.CursorVersion, Kind: Kind, Position: map[string]string{}}
+func (at position) cursor(kind string) *sdk.LogCursor {
+	c := &sdk.LogCursor{V: sdk.CursorVersion, Kind: kind, Position: map[string]string{}}
 	if at.token != "" {
 		c.Position[posToken] = at.token
 	}
 	if at.millis > 0 {
-		c.Position[posTime], c.Position[posSame] = itoa(at.millis), itoa(at.same)
+		c.Position[posTime], c.Position[posSame] = strconv.FormatInt(at.millis, 10), strconv.FormatInt(at.same, 10)
 	}
 	return c
 }
