@@ -47,6 +47,7 @@ type Service struct {
 	families map[string]*family
 	tasks    map[string]*task // by ID
 	order    []*task          // by age
+	swept    time.Time        // when sweep last looked
 	tokens   map[tokenKey]*token
 	knobs    Knobs
 	mishaps  []*Mishap

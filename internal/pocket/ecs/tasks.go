@@ -79,13 +79,19 @@ func (s *Service) find(c *cluster, name string) *task {
 	return t
 }
 
-// sweep drops the stopped tasks that aren't shown any more. The lock is held.
+// sweep drops the stopped tasks that aren't shown any more. It looks at all
+// tasks, and so not at every call. The lock is held.
 func (s *Service) sweep() {
 	keep := s.knobs.KeepStopped
 	if keep == 0 {
 		keep = keepStopped
 	}
-	old := s.o.Now().Add(-keep)
+	now := s.o.Now()
+	if since := now.Sub(s.swept); since >= 0 && since < min(time.Second, keep/100) {
+		return
+	}
+	s.swept = now
+	old := now.Add(-keep)
 	s.forget(func(t *task) bool { return t.view.StoppedAt != nil && !t.view.StoppedAt.After(old) })
 }
 
