@@ -57,7 +57,7 @@ func (s *Service) launch(t *task) ([]*box, *end) {
 		if why := s.wait(t, m.After); why != nil {
 			return nil, why
 		}
-		text := startFailure(*t.def.ContainerDefinitions[0].Image, &run.StartError{Phase: run.Pull,
+		text := startFailure(t.onFargate(), *t.def.ContainerDefinitions[0].Image, &run.StartError{Phase: run.Pull,
 			Text: "pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed"})
 		return nil, failed(m, text, text)
 	}
@@ -71,7 +71,7 @@ func (s *Service) launch(t *task) ([]*box, *end) {
 		}
 		b, err := s.startContainer(t, i, plans[i])
 		if err != nil {
-			text := startFailure(*cd.Image, err)
+			text := startFailure(t.onFargate(), *cd.Image, err)
 			s.change(t, func(v *types.Task, _ time.Time) {
 				v.Containers = slices.Clone(v.Containers)
 				v.Containers[i].LastStatus, v.Containers[i].Reason = ptr(stopped), &text
@@ -121,7 +121,7 @@ func (s *Service) prepare(t *task) ([]plan, *end) {
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-services.html
 func (s *Service) environment(t *task, cd types.ContainerDefinition) ([]string, error) {
 	execution := "AWS_ECS_EC2"
-	if t.view.LaunchType == types.LaunchTypeFargate {
+	if t.onFargate() {
 		execution = "AWS_ECS_FARGATE"
 	}
 	names := []string{"AWS_EXECUTION_ENV", "AWS_REGION", "AWS_DEFAULT_REGION"}
@@ -179,6 +179,9 @@ func (t *task) memory(cd types.ContainerDefinition, o types.ContainerOverride) i
 	return n
 }
 
+// onFargate says where a task runs, which never changes.
+func (t *task) onFargate() bool { return t.view.LaunchType == types.LaunchTypeFargate }
+
 // nonEmpty takes an empty list for an absent one, as Docker does.
 func nonEmpty(list []string) []string {
 	if len(list) == 0 {
@@ -189,7 +192,7 @@ func nonEmpty(list []string) []string {
 
 // runtimeID is the ID that the container runtime gave.
 func runtimeID(t *task, index int) string {
-	if t.view.LaunchType == types.LaunchTypeFargate {
+	if t.onFargate() {
 		return fmt.Sprintf("%s-%010d", t.id, index+1)
 	}
 	return fmt.Sprintf("%s%032d", t.id, index+1)

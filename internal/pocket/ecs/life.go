@@ -313,14 +313,22 @@ func (s *Service) settle(t *task, why end) {
 	})
 }
 
-// startFailure words the failure of a container to start.
-func startFailure(image string, err *run.StartError) string {
+// startFailure words the failure of a container to start: Fargate's agent passes
+// on containerd's words, that of an instance Docker's.
+func startFailure(fargate bool, image string, err *run.StartError) string {
 	switch err.Phase {
 	case run.Pull:
 		return fmt.Sprintf("CannotPullContainerError: pull image manifest has been retried 1 time(s): failed to resolve ref %s: %s", image, err.Text)
 	case run.Create:
+		if fargate {
+			return "CannotCreateContainerError: " + err.Text
+		}
 		return "CannotCreateContainerError: Error response from daemon: " + err.Text
 	default:
-		return "CannotStartContainerError: Error response from daemon: failed to create task for container: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: " + err.Text + ": unknown"
+		const shim = "failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: "
+		if fargate {
+			return "CannotStartContainerError: ResourceInitializationError: failed to create new container runtime task: " + shim + err.Text + ": unknown"
+		}
+		return "CannotStartContainerError: Error response from daemon: failed to create task for container: " + shim + err.Text + ": unknown"
 	}
 }
