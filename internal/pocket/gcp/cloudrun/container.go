@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -32,11 +31,6 @@ const (
 )
 
 func reserved() []string { return []string{varJob, varExecution, varIndex, varAttempt, varCount} }
-
-// imageForm is a reference as registries take it, with tag or digest.
-func imageForm() *regexp.Regexp {
-	return regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
-}
 
 func (s *Service) normaliseContainers(field string, list []*runpb.Container, volumes map[string]*runpb.Volume) error {
 	if len(list) == 0 || len(list) > maxContainers {
@@ -179,7 +173,7 @@ func memoryMiB(c *runpb.Container) int64 {
 // quantity reads a number with a unit as Kubernetes does:
 // https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 func quantity(text string) (*big.Rat, bool) {
-	parts := regexp.MustCompile(`^([0-9]{1,18}(?:\.[0-9]{1,9})?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?$`).FindStringSubmatch(text)
+	parts := quantityForm().FindStringSubmatch(text)
 	if parts == nil {
 		return nil, false
 	}

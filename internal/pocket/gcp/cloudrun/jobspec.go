@@ -6,11 +6,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/run/apiv2/runpb"
 	"google.golang.org/genproto/googleapis/api"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/windlass-run/windlass/internal/pocket/gcp/gapi"
 )
 
 // The bounds of a job. See the rules for where they are from.
@@ -27,14 +30,24 @@ const (
 	maxTokenSum    = 62
 )
 
-func jobIDForm() *regexp.Regexp  { return regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`) }
-func dnsLabel() *regexp.Regexp   { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`) }
-func labelKey() *regexp.Regexp   { return regexp.MustCompile(`^\p{Ll}[\p{Ll}\p{N}_-]{0,62}$`) }
-func labelValue() *regexp.Regexp { return regexp.MustCompile(`^[\p{Ll}\p{N}_-]{0,63}$`) }
-func annotationKey() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+// Forms of names. They are compiled when they are first needed, since the
+// program that holds the pocket clouds seldom starts them.
+var (
+	jobIDForm     = form(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+	dnsLabel      = form(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	annotationKey = form(`^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	emailForm     = form(`^[^@\s]+@[^@\s]+\.[^@\s]+$`)
+	connectorForm = form(`^(projects/[^/]+/locations/[^/]+/connectors/)[a-z]([-a-z0-9]{0,24})$`)
+	secretForm    = form(`^(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}$`)
+	quantityForm  = form(`^([0-9]{1,18}(?:\.[0-9]{1,9})?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?$`)
+	// imageForm is a reference as registries take it, with tag or digest.
+	imageForm = form(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+)
+
+func form(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
-func emailForm() *regexp.Regexp { return regexp.MustCompile(`^[^@\s]+@[^@\s]+\.[^@\s]+$`) }
+
 func systemNamespaces() []string {
 	return []string{"run.googleapis.com", "cloud.googleapis.com", "serving.knative.dev", "autoscaling.knative.dev"}
 }
@@ -146,12 +159,11 @@ func checkMeta(field string, labels, annotations map[string]string) error {
 	if len(labels) > maxLabels {
 		return violation(ruleLabelCount, field+".labels", "there are %d, at most %d are allowed.", len(labels), maxLabels)
 	}
-	key, value := labelKey(), labelValue()
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if system(k) {
 			return violation(ruleLabelSystem, field+".labels", "%q is a system label, which is not supported.", k)
 		}
-		if !key.MatchString(k) || !value.MatchString(labels[k]) {
+		if !gapi.LegalLabel(k, labels[k]) {
 			return violation(ruleLabel, field+".labels", "%q=%q: keys and values have up to 63 lowercase letters, numerals, underscores and hyphens, and keys begin with a letter.", k, labels[k])
 		}
 	}
@@ -179,7 +191,7 @@ func checkVPC(field string, v *runpb.VpcAccess) error {
 	if (v.Connector == "") == (len(v.NetworkInterfaces) == 0) || len(v.NetworkInterfaces) > 1 {
 		return violation(ruleVPC, field, "set either connector or one of network_interfaces.")
 	}
-	if v.Connector != "" && !regexp.MustCompile(`^(projects/[^/]+/locations/[^/]+/connectors/)[a-z]([-a-z0-9]{0,24})$`).MatchString(v.Connector) {
+	if v.Connector != "" && !connectorForm().MatchString(v.Connector) {
 		return violation(ruleConnector, field+".connector", "%q must have the form projects/*/locations/*/connectors/*.", v.Connector)
 	}
 	for i, n := range v.NetworkInterfaces {
@@ -222,8 +234,4 @@ func checkSecretVolume(field string, v *runpb.SecretVolumeSource) error {
 		}
 	}
 	return nil
-}
-
-func secretForm() *regexp.Regexp {
-	return regexp.MustCompile(`^(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}$`)
 }

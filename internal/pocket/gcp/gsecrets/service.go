@@ -207,18 +207,15 @@ func (s *Service) versionID(name, permission string) (id, versionID string, err 
 	return values[1], values[2], nil
 }
 
-func idForm() *regexp.Regexp  { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`) }
-func keyForm() *regexp.Regexp { return regexp.MustCompile(`^\p{Ll}[\p{Ll}\p{N}_-]{0,62}$`) }
-func valForm() *regexp.Regexp { return regexp.MustCompile(`^[\p{Ll}\p{N}_-]{0,63}$`) }
+var idForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`) })
 
 // checkLabels keeps to Google's rules for labels.
 func checkLabels(labels map[string]string) error {
 	if len(labels) > 64 {
 		return refuse(ruleLabels, "A resource has up to 64 labels, not %d.", len(labels))
 	}
-	key, value := keyForm(), valForm()
 	for _, k := range slices.SortedFunc(maps.Keys(labels), cmp.Compare[string]) {
-		if !key.MatchString(k) || !value.MatchString(labels[k]) {
+		if !gapi.LegalLabel(k, labels[k]) {
 			return refuse(ruleLabels, "Label %q=%q is not legal.", k, labels[k])
 		}
 	}
