@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -15,56 +16,55 @@ import (
 	"github.com/windlass-run/windlass/internal/testwait"
 )
 
-// slow shows every state for long enough to be seen.
-func slow() pocket.Pace {
-	const d = 60 * time.Millisecond
-	return pocket.Pace{Provisioning: d, Pending: d, Activating: d, Deactivating: d, Stopping: d, Deprovisioning: d}
-}
-
 // TestStates sees a task go through the real states in the real order, with
 // what belongs to each.
 func TestStates(t *testing.T) {
-	c := newCloud(t, Options{})
-	c.ECS().SetKnobs(pocket.Knobs{Pace: slow()})
-	task := c.run(t, onFargate(c.register(t, definition("states", "sleep", "0.2"))))
-	var states []string
-	for *task.LastStatus != "STOPPED" { // as often as can be, to miss no state
-		task = c.describe(t, *task.TaskArn)
-		state := *task.LastStatus
-		if len(states) == 0 || states[len(states)-1] != state {
-			states = append(states, state)
-		}
-		seen := slices.Index([]string{"PROVISIONING", "PENDING", "ACTIVATING", "RUNNING", "DEACTIVATING", "STOPPING", "DEPROVISIONING", "STOPPED"}, state)
-		for what, when := range map[string]struct {
-			set  bool
-			from int
-		}{
-			"containers":       {len(task.Containers) > 0, 1},
-			"connectivity":     {task.Connectivity == types.ConnectivityConnected, 1},
-			"pullStartedAt":    {task.PullStartedAt != nil && task.PullStoppedAt != nil, 2},
-			"startedAt":        {task.StartedAt != nil, 3},
-			"stoppingAt":       {task.StoppingAt != nil, 4},
-			"exit code":        {len(task.Containers) > 0 && task.Containers[0].ExitCode != nil, 6},
-			"executionStopped": {task.ExecutionStoppedAt != nil, 6},
-			"stopCode":         {task.StopCode != "", 6},
-			"stoppedAt":        {task.StoppedAt != nil, 7},
-			"ENI gone":         {*task.Attachments[0].Status == "DELETED", 7},
-		} {
-			// A thing may be there a moment before its state is.
-			if seen >= when.from && !when.set || seen < when.from-1 && when.set {
-				t.Errorf("in %s: %s set is %t", state, what, when.set)
+	synctest.Test(t, func(t *testing.T) {
+		const stay, look = time.Minute, time.Second
+		c := newQuietCloud(t, Options{Executor: run.NewScripted(func(run.Spec) run.Play { return run.Play{For: 3 * stay} })})
+		c.ECS().SetKnobs(pocket.Knobs{Pace: pocket.Pace{Provisioning: stay, Pending: stay, Activating: stay, Deactivating: stay, Stopping: stay, Deprovisioning: stay}})
+		c.Logs().CreateGroup("jobs")
+		task := c.run(t, onFargate(c.register(t, definition("states"))))
+		order := []string{"PROVISIONING", "PENDING", "ACTIVATING", "RUNNING", "DEACTIVATING", "STOPPING", "DEPROVISIONING", "STOPPED"}
+		var states []string
+		for *task.LastStatus != "STOPPED" {
+			time.Sleep(look)
+			task = c.describe(t, *task.TaskArn)
+			state := *task.LastStatus
+			if len(states) == 0 || states[len(states)-1] != state {
+				states = append(states, state)
+			}
+			seen := slices.Index(order, state)
+			for what, when := range map[string]struct {
+				set  bool
+				from int
+			}{
+				"containers":       {len(task.Containers) > 0, 1},
+				"connectivity":     {task.Connectivity == types.ConnectivityConnected, 1},
+				"pullStartedAt":    {task.PullStartedAt != nil && task.PullStoppedAt != nil, 2},
+				"startedAt":        {task.StartedAt != nil, 3},
+				"stoppingAt":       {task.StoppingAt != nil, 4},
+				"exit code":        {len(task.Containers) > 0 && task.Containers[0].ExitCode != nil, 6},
+				"executionStopped": {task.ExecutionStoppedAt != nil, 6},
+				"stopCode":         {task.StopCode != "", 6},
+				"stoppedAt":        {task.StoppedAt != nil, 7},
+				"ENI gone":         {*task.Attachments[0].Status == "DELETED", 7},
+			} {
+				if when.set != (seen >= when.from) {
+					t.Errorf("in %s: %s set is %t", state, what, when.set)
+				}
+			}
+			if want := map[bool]string{true: "STOPPED", false: "RUNNING"}[seen >= 4]; *task.DesiredStatus != want {
+				t.Errorf("in %s the desired status is %s", state, *task.DesiredStatus)
 			}
 		}
-		if want := map[bool]string{true: "STOPPED", false: "RUNNING"}[seen >= 4]; *task.DesiredStatus != want {
-			t.Errorf("in %s the desired status is %s", state, *task.DesiredStatus)
+		if !slices.Equal(states, order) {
+			t.Errorf("states: %v", states)
 		}
-	}
-	if got := strings.Join(states, " "); got != "PROVISIONING PENDING ACTIVATING RUNNING DEACTIVATING STOPPING DEPROVISIONING STOPPED" {
-		t.Errorf("states: %s", got)
-	}
-	if !task.CreatedAt.Before(*task.StartedAt) || !task.StartedAt.Before(*task.StoppedAt) {
-		t.Errorf("created %v, started %v, stopped %v", task.CreatedAt, task.StartedAt, task.StoppedAt)
-	}
+		if !task.CreatedAt.Before(*task.StartedAt) || !task.StartedAt.Before(*task.StoppedAt) {
+			t.Errorf("created %v, started %v, stopped %v", task.CreatedAt, task.StartedAt, task.StoppedAt)
+		}
+	})
 }
 
 // TestStopTask stops a task that ends on TERM, one that must be killed, and one

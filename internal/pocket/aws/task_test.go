@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -34,14 +33,33 @@ func newCloud(t testing.TB, o Options) *cloud {
 	web := httptest.NewServer(c)
 	t.Cleanup(web.Close)
 	t.Cleanup(func() { c.judge(t) })
-	c.url, c.web = web.URL, web.Client()
-	key := sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
-		return sdk.Credentials{AccessKeyID: "POCKET", SecretAccessKey: "pocket"}, nil
-	})
 	web.Client().Transport = wholeBodies{web.Client().Transport}
-	c.ecs = ecs.New(ecs.Options{Region: Region, BaseEndpoint: &web.URL, Credentials: key, RetryMaxAttempts: 1, HTTPClient: web.Client()})
-	c.logs = cloudwatchlogs.New(cloudwatchlogs.Options{Region: Region, BaseEndpoint: &web.URL, Credentials: key, RetryMaxAttempts: 1, HTTPClient: web.Client()})
+	c.connect(web.URL, web.Client())
 	return c
+}
+
+// newQuietCloud has no network between it and its clients, so that time may be
+// virtual.
+func newQuietCloud(t testing.TB, o Options) *cloud {
+	t.Helper()
+	c := &cloud{Server: newServer(t, o)}
+	c.connect("http://pocket", &http.Client{Transport: inProcess{c}})
+	return c
+}
+
+// inProcess is a transport that calls a handler.
+type inProcess struct{ handler http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+func (c *cloud) connect(url string, web *http.Client) {
+	c.url, c.web = url, web
+	c.ecs = ecs.New(ecs.Options{Region: Region, BaseEndpoint: &url, Credentials: key(), RetryMaxAttempts: 1, HTTPClient: web})
+	c.logs = cloudwatchlogs.New(cloudwatchlogs.Options{Region: Region, BaseEndpoint: &url, Credentials: key(), RetryMaxAttempts: 1, HTTPClient: web})
 }
 
 // definition is a legal one for Fargate that logs.
