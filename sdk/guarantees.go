@@ -101,6 +101,11 @@ type LogGuarantee struct {
 	Apart bool
 	// DropsEmptyLines: a line without a byte is not kept.
 	DropsEmptyLines bool
+	// Looks: following, the driver gives an empty LogItem for each look at the
+	// backend that found nothing new. The quiet window then ends with such a
+	// look, and not by the clock alone: a driver whose looks wait for a budget
+	// may not have looked at all.
+	Looks bool
 	// EndProven: the driver can prove the end of a log; else the verdict is
 	// at best quiet.
 	EndProven bool

@@ -97,7 +97,8 @@ type LogEnd struct {
 }
 
 // LogItem is one item of a log stream: exactly one of Entry, Gap and End is
-// set, or none when the item only brings a cursor.
+// set, or none when the item only brings a cursor. An item without anything
+// tells of a look that found nothing new (LogGuarantee.Looks).
 type LogItem struct {
 	Entry *LogChunk
 	Gap   *LogGap

@@ -200,7 +200,7 @@ func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.Log
 	for it, err := range logger.JobLogs(ctx, req) {
 		if err != nil {
 			if quiet.settled() {
-				return got, sdk.VerdictQuiet, nil
+				return got, quiet.verdict(k), nil
 			}
 			return got, "", err
 		}
@@ -214,7 +214,7 @@ func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.Log
 		}
 	}
 	if quiet.settled() {
-		return got, sdk.VerdictQuiet, nil
+		return got, quiet.verdict(k), nil
 	}
 	return got, "", sdk.Errorf(sdk.Unavailable, "read log", "the stream ended without an end")
 }
@@ -225,7 +225,25 @@ type quietWatch struct {
 	over chan struct{}
 	free context.CancelFunc
 	gone chan struct{}
+	// unread: no look came after the job's end. It is set before over is closed.
+	unread bool
 }
+
+// verdict is that of a log which has settled. One that nobody looked at is not
+// known to be quiet.
+func (q *quietWatch) verdict(k *keepUp) sdk.Verdict {
+	if !q.unread {
+		return sdk.VerdictQuiet
+	}
+	if err := k.append(sdk.LogItem{Gap: &sdk.LogGap{Bytes: -1, Why: "the log was not looked at again after the job's end"}}); err != nil {
+		k.c.r.e.log.Warn("gap not recorded", "run", k.c.r.id, "err", err)
+	}
+	return sdk.VerdictGap
+}
+
+// unreadMost is by how much a drain outlasts its longest time while the driver
+// hasn't looked at the log at all: its looks wait for their turn.
+const unreadMost = 10
 
 func (q *quietWatch) settled() bool {
 	select {
@@ -244,11 +262,11 @@ func (q *quietWatch) stop() {
 func (c *capture) quietAfterEnd(ctx context.Context, cancel context.CancelFunc, k *keepUp, settle sdk.LogSettle) *quietWatch {
 	wctx, free := context.WithCancel(ctx)
 	q := &quietWatch{over: make(chan struct{}), free: free, gone: make(chan struct{})}
-	proven := c.r.back.Info().Guarantees.Logs.EndProven
+	logs := c.r.back.Info().Guarantees.Logs
 	clock := c.r.e.clock
 	go func() {
 		defer close(q.gone)
-		if proven {
+		if logs.EndProven {
 			return
 		}
 		select {
@@ -259,18 +277,39 @@ func (c *capture) quietAfterEnd(ctx context.Context, cancel context.CancelFunc, 
 		start := clock.Now()
 		for {
 			now := clock.Now()
-			idle := now.Sub(k.last(start))
-			if idle >= settle.Quiet || now.Sub(start) >= settle.Max {
+			idle, most := now.Sub(k.last(start)), settle.Max
+			if logs.Looks {
+				if idle = k.silence(start); idle < 0 {
+					most *= unreadMost
+				}
+			}
+			if left := most - now.Sub(start); idle >= settle.Quiet || left <= 0 {
+				q.unread = logs.Looks && idle < 0
 				close(q.over)
 				cancel()
 				return
-			}
-			if clock.Sleep(wctx, min(settle.Quiet-idle, settle.Max-now.Sub(start))) != nil {
+			} else if !c.pause(wctx, k, logs.Looks, settle.Quiet-idle, left) {
 				return
 			}
 		}
 	}()
 	return q
+}
+
+// pause waits until the log may have settled: for a while, or until the next
+// look where looks are told of. It reports false when ctx has ended.
+func (c *capture) pause(ctx context.Context, k *keepUp, looks bool, quiet, left time.Duration) bool {
+	if !looks {
+		return c.r.e.clock.Sleep(ctx, min(quiet, left)) == nil
+	}
+	timer, free := c.r.e.after(ctx, left)
+	defer free()
+	select {
+	case <-timer:
+	case <-k.looked:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // finishLog ends the log of an attempt that has no capture.

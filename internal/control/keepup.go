@@ -26,11 +26,14 @@ type keepUp struct {
 	// unsynced: something was appended since the last sync began.
 	unsynced bool
 	lastItem time.Time
+	// lastLook is the last look that found nothing; looked is told of each.
+	lastLook time.Time
+	looked   chan struct{}
 }
 
 func newKeepUp(ctx context.Context, c *capture, w *joblog.Writer) *keepUp {
 	ctx, free := context.WithCancel(context.WithoutCancel(ctx))
-	k := &keepUp{c: c, w: w, wake: make(chan struct{}, 1), free: free, gone: make(chan struct{})}
+	k := &keepUp{c: c, w: w, wake: make(chan struct{}, 1), looked: make(chan struct{}, 1), free: free, gone: make(chan struct{})}
 	go func() {
 		defer close(k.gone)
 		k.loop(ctx)
@@ -52,7 +55,32 @@ func (k *keepUp) last(since time.Time) time.Time {
 	return since
 }
 
+// look notes a look that found nothing.
+func (k *keepUp) look() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lastLook = k.c.r.e.clock.Now()
+	select {
+	case k.looked <- struct{}{}:
+	default:
+	}
+}
+
+// silence returns for how long looks have found nothing: from the last item, or
+// from start where none came since, to the last look. It is negative where
+// there was no look after that.
+func (k *keepUp) silence(start time.Time) time.Duration {
+	since := k.last(start)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lastLook.Sub(since)
+}
+
 func (k *keepUp) append(it sdk.LogItem) error {
+	if it == (sdk.LogItem{}) {
+		k.look()
+		return nil
+	}
 	if err := k.w.Append(it); err != nil {
 		return err
 	}

@@ -41,6 +41,9 @@ func (e *Engine) RemoteLogs(ctx context.Context, provider string, run sdk.ID, fo
 			return
 		}
 		for it, err := range logger.JobLogs(ctx, sdk.JobLogsRequest{Handle: found.Handle, Follow: follow}) {
+			if err == nil && it == (sdk.LogItem{}) {
+				continue // a look that found nothing is no one's output
+			}
 			if !yield(it, err) || err != nil {
 				return
 			}

@@ -156,7 +156,11 @@ func guaranteeRows() []guaranteeRow {
 			if g.Logs.EndProven {
 				return "proven"
 			}
-			return fmt.Sprintf("quiet for %s, at most %s", span(g.Logs.Settle.Quiet), span(g.Logs.Settle.Max))
+			s := fmt.Sprintf("quiet for %s, at most %s", span(g.Logs.Settle.Quiet), span(g.Logs.Settle.Max))
+			if g.Logs.Looks {
+				s += ", by looks that found nothing"
+			}
+			return s
 		}},
 		{"a cancel is", func(g sdk.Guarantees) string {
 			if g.CancelReadBack {

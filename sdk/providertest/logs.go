@@ -44,6 +44,7 @@ func logChecks() []Check {
 		{Name: "log-empty", Doc: "A job without output has a log, which is empty.", Needs: logs, run: checkLogEmpty},
 		{Name: "log-early", Doc: "The log of a job that has not started is an empty one.", Needs: logs, run: checkLogEarly},
 		{Name: "log-follow", Doc: "Following begins before the job and brings output while it runs, up to the end.", Needs: logs, Waivable: notLive, run: checkLogFollow},
+		{Name: "log-looks", Doc: "Where looks are told of, following a silent job tells of them.", Needs: logs, run: checkLogLooks},
 		{Name: "log-end", Doc: "A stream ends with End or an error, and its verdict is what is proven.", Needs: logs, run: checkLogEnd},
 		{Name: "log-resume", Doc: "Reading from any cursor gives each later byte once, in another process too.", Needs: logs, run: checkLogResume},
 		{Name: "log-break", Doc: "Breaking out of a log, or cancelling it, frees everything.", Needs: logs, run: checkLogBreak},
@@ -163,6 +164,24 @@ func checkLogFollow(s *suite, t T) {
 		t.Fatalf("follow: %v", o.err)
 	}
 	s.compareLog(t, o, "first\n", "second\n")
+}
+
+func checkLogLooks(s *suite, t T) {
+	if !s.g.Logs.Looks {
+		t.Skipf("looks are not told of")
+	}
+	j := s.start(t, Do(Hang()))
+	s.running(t, j.handle)
+	ctx, cancel := context.WithTimeout(t.Context(), s.h.Eventually)
+	defer cancel()
+	for it, err := range need(s.p, sdk.Logger()).JobLogs(ctx, sdk.JobLogsRequest{Handle: j.handle, Follow: true}) {
+		if err != nil {
+			t.Fatalf("follow: %v", err)
+		}
+		if it == (sdk.LogItem{}) {
+			break
+		}
+	}
 }
 
 func checkLogEnd(s *suite, t T) {

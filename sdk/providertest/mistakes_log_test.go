@@ -132,6 +132,14 @@ func logMistakes() []mistake {
 					need(b.good, sdk.Logger()).JobLogs(ctx, r)(yield)
 				}
 			}}},
+		{name: "looks kept quiet", fails: "log-looks", settings: settings(func(g *sdk.Guarantees) {
+			g.Logs.EndProven, g.Logs.Looks, g.Logs.Settle = false, true, sdk.LogSettle{Quiet: time.Second, Max: time.Minute}
+		}), broken: entries(func(_ *broken, _ sdk.JobLogsRequest, it sdk.LogItem) []sdk.LogItem {
+			if it == (sdk.LogItem{}) {
+				return nil
+			}
+			return []sdk.LogItem{it}
+		})},
 		{name: "complete without proof", fails: "log-end", broken: entries(func(_ *broken, _ sdk.JobLogsRequest, it sdk.LogItem) []sdk.LogItem {
 			if it.End != nil {
 				it.End = &sdk.LogEnd{Verdict: sdk.VerdictComplete}

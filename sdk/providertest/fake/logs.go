@@ -199,6 +199,9 @@ func (p *provider) JobLogs(ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[
 				yield(sdk.LogItem{End: &sdk.LogEnd{Verdict: verdict}, Cursor: p.cursor(at)}, nil)
 				return
 			}
+			if p.g.Logs.Looks && !yield(sdk.LogItem{}, nil) {
+				return
+			}
 			if err := p.cloud.wait(ctx, sub, pg.next); err != nil {
 				yield(sdk.LogItem{}, ended(ctx, OpJobLogs))
 				return

@@ -112,6 +112,9 @@ func (l *Log) stream(ctx context.Context, cursor *sdk.LogCursor, follow bool, yi
 			yield(sdk.LogItem{End: &sdk.LogEnd{Verdict: sdk.VerdictQuiet}, Cursor: w.at.cursor(w.Kind)})
 			return nil
 		}
+		if len(got.events) == 0 && !yield(sdk.LogItem{}) {
+			return errLeft
+		}
 		never, err := w.idle(ctx, got.missing)
 		if err != nil {
 			return err
@@ -240,6 +243,8 @@ func (w *reader) idle(ctx context.Context, missing bool) (never bool, err error)
 	if w.wait = min(w.wait*2, lastLook); ok && known.Ended {
 		d = min(d, endedLook)
 	}
+	// A look must come soon after the window of silence has passed.
+	d = min(d, max(w.Quiet/4, 10*time.Millisecond))
 	if err := w.Clock.Sleep(ctx, d); err != nil {
 		return false, w.fail(sdk.CodeOf(err), err)
 	}
