@@ -48,8 +48,8 @@ func (m Milestone) reached(r ledger.Run) bool {
 func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.Run, error) {
 	for {
 		if r := e.runner(id); r != nil {
-			row, err := r.await(ctx, until)
-			if err != nil || until.reached(row) {
+			row, there, err := r.await(ctx, until)
+			if there || err != nil {
 				return row, err
 			}
 			// Driven on by another holder, or over: the ledger knows.
@@ -73,21 +73,21 @@ func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.R
 	}
 }
 
-// await returns the row as it is when it has come so far, or when the runner
-// has ended.
-func (r *runner) await(ctx context.Context, until Milestone) (ledger.Run, error) {
+// await returns the row once it has come so far; there is false when the runner
+// ended before.
+func (r *runner) await(ctx context.Context, until Milestone) (row ledger.Run, there bool, err error) {
 	for {
 		row, changed := r.row()
-		if until.reached(row) {
-			return row, nil
+		if until.reached(row) || until == MilestoneMovable && r.req.Park {
+			return row, true, nil
 		}
 		select {
 		case <-changed:
 		case <-r.gone:
 			row, _ = r.row()
-			return row, nil
+			return row, until.reached(row), nil
 		case <-ctx.Done():
-			return row, context.Cause(ctx)
+			return row, false, context.Cause(ctx)
 		}
 	}
 }
