@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +118,10 @@ func withoutType(body []byte) []byte {
 // judge checks every call that a test made.
 func (c *cloud) judge(t testing.TB) {
 	t.Helper()
+	if _, err := findBotocore(); err != nil && os.Getenv("CI") != "true" {
+		t.Logf("not judged by AWS's models: %v", err)
+		return
+	}
 	j := theJudge(t)
 	for _, call := range c.Calls().Calls("") {
 		service, action, _ := strings.Cut(call.Action, ":")

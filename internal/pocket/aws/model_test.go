@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -34,17 +35,16 @@ var modelFiles = []struct{ name, file, source string }{
 // botocore returns the folder of AWS's models and botocore's version.
 func botocore(t testing.TB) (folder, version string) {
 	t.Helper()
-	python := testneed.Program(t, "python3")
-	found, err := findBotocore(python)
+	found, err := findBotocore()
 	if err != nil {
 		testneed.Missing(t, "botocore, AWS's models", err, "run scripts/setup-test, which installs awscli")
 	}
 	return found[0], found[1]
 }
 
-// findBotocore asks python once for all tests. Debian's awscli carries botocore
-// inside itself.
-var findBotocore = func() func(python string) ([]string, error) {
+// findBotocore asks python once for all tests: the one in PATH, and that of the
+// system. Debian's awscli carries botocore inside itself.
+var findBotocore = sync.OnceValues(func() (found []string, err error) {
 	const find = `
 try:
     import botocore
@@ -52,21 +52,17 @@ except ImportError:
     from awscli import botocore
 import os
 print(os.path.join(os.path.dirname(botocore.__file__), "data"), botocore.__version__)`
-	var once sync.Once
-	var found []string
-	var err error
-	return func(python string) ([]string, error) {
-		once.Do(func() {
-			var out []byte
-			// A test's context may have ended: this is also called by cleanups.
-			out, err = exec.CommandContext(context.Background(), python, "-c", find).CombinedOutput()
-			if found = strings.Fields(string(out)); err != nil || len(found) != 2 {
-				err = fmt.Errorf("%w: %s", err, out)
-			}
-		})
-		return found, err
+	var errs []error
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		// A test's context may have ended: this is also called by cleanups.
+		out, err := exec.CommandContext(context.Background(), python, "-c", find).CombinedOutput()
+		if found = strings.Fields(string(out)); err == nil && len(found) == 2 {
+			return found, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w: %s", python, err, out))
 	}
-}()
+	return nil, errors.Join(errs...)
+})
 
 // readModel returns botocore's model of a service, whole.
 func readModel(t testing.TB, folder, source string) []byte {
