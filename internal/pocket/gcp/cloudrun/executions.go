@@ -3,7 +3,10 @@ package cloudrun
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"cloud.google.com/go/run/apiv2/runpb"
@@ -90,14 +93,11 @@ func (s *Service) listed(jobID string) []*execution {
 }
 
 // order is a text by which newer executions come first.
-func (e *execution) order() string {
-	b := []byte(timestamppb.New(e.born).AsTime().Format("20060102150405.000000000"))
-	for i, c := range b {
-		if c >= '0' && c <= '9' {
-			b[i] = '0' + '9' - c
-		}
-	}
-	return string(b) + e.id
+func (e *execution) order() string { return e.key }
+
+// newestFirst makes the key of something born then.
+func newestFirst(born time.Time, id string) string {
+	return fmt.Sprintf("%019d/%s", math.MaxInt64-born.UnixNano(), id)
 }
 
 // CancelExecution stops an execution. Its operation is done, without an error,

@@ -42,7 +42,8 @@ type Knobs struct {
 	ListDelay time.Duration
 	// OperationDelay is how long an operation that has ended isn't done yet.
 	OperationDelay time.Duration
-	// TimeoutDelay is how long past its time-out a task goes on.
+	// TimeoutDelay is how long past its time-out a task goes on; negative ends
+	// it before.
 	TimeoutDelay time.Duration
 	// PageSize bounds the pages of lists below the service's own bound.
 	PageSize int

@@ -164,6 +164,7 @@ func (s *Service) newExecution(j *job, id string, t *runpb.ExecutionTemplate) *e
 	}
 	e := &execution{id: id, job: j, view: v, born: s.o.Now(), mishap: s.mishap(j.id), pace: s.knobs.Pace, grace: s.knobs.Grace, late: s.knobs.TimeoutDelay, parallel: int(t.Parallelism),
 		cancel: make(chan struct{}), done: make(chan struct{})}
+	e.key = newestFirst(e.born, id)
 	for i := range int(t.TaskCount) {
 		e.tasks = append(e.tasks, s.newTask(e, i))
 	}

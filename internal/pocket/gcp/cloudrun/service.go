@@ -69,6 +69,7 @@ type execution struct {
 	job      *job
 	view     *runpb.Execution
 	born     time.Time
+	key      string // by which lists are sorted
 	tasks    []*task
 	mishap   Mishap
 	pace     Pace
