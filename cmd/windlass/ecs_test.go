@@ -112,6 +112,59 @@ func TestECSInterrupt(t *testing.T) {
 	}
 }
 
+// TestECSDetached: the keeper drives a run whose command has gone, with the
+// credentials that it brought; other commands follow, wait and tell its code.
+func TestECSDetached(t *testing.T) {
+	p, cloud := onECS(t, "on")
+	out, code := p.do("run", "-d", "--on", "aws-ecs", "--image", "busybox:local", "--", "sh", "-c", "echo begin; sleep 1; echo end; exit 4")
+	id := strings.TrimSpace(out)
+	if code != 0 || len(id) != 26 {
+		t.Fatalf("exit %d, output %q", code, out)
+	}
+	if out, code := p.do("logs", "-f", id); code != 0 || out != "begin\nend\n" {
+		t.Errorf("logs: exit %d, output %q", code, out)
+	}
+	if _, code := p.do("wait", id); code != 4 {
+		t.Errorf("wait: exit %d", code)
+	}
+	testwait.Until(t, soon, "clean-up", func() bool { return cloud.Calls().Count("ecs:DeregisterTaskDefinition") == 1 })
+}
+
+// TestECSFromElsewhere: a machine without the ledger's row tells the state, reads
+// the output and stops the job, by what the task carries alone.
+func TestECSFromElsewhere(t *testing.T) {
+	p, cloud := onECS(t, "on")
+	out, code := p.do("run", "-d", "--on", "aws-ecs", "--image", "busybox:local", "--", "sh", "-c", "echo up; exec sleep 1000")
+	id := strings.TrimSpace(out)
+	if code != 0 {
+		t.Fatalf("exit %d, output %q", code, out)
+	}
+	p.state(id, "running")
+	other := newProgram(t, "off")
+	config, err := os.ReadFile(filepath.Join(p.dir, "windlass.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(other.dir, "windlass.yaml"), config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := other.do("status", "--on", "aws-ecs", id); code != 0 || !strings.Contains(out, "running") {
+		t.Errorf("status: exit %d, %s", code, out)
+	}
+	testwait.Until(t, soon, "output", func() bool {
+		out, _ := other.do("logs", "--on", "aws-ecs", id)
+		return out == "up\n"
+	})
+	if out, code := other.do("cancel", "--on", "aws-ecs", id); code != 0 {
+		t.Errorf("cancel: exit %d, %s", code, out)
+	}
+	if n := cloud.Calls().Count("ecs:StopTask"); n != 1 {
+		t.Errorf("%d stops", n)
+	}
+	// The holder sees that somebody else ended it.
+	p.state(id, "cancelled")
+}
+
 // lockedBuffer is a buffer that may be read while it is written.
 type lockedBuffer struct {
 	mu sync.Mutex
