@@ -199,6 +199,82 @@ func TestF48WrongLog(t *testing.T) {
 	}
 }
 
+// TestReapDefinitions: what clean-ups couldn't take away, the reaper does.
+func TestReapDefinitions(t *testing.T) {
+	executor := run.NewScripted(func(run.Spec) run.Play { return run.Play{} })
+	r := newRig(t, pocket.Options{Executor: executor}, nil)
+	r.start()
+	deny := r.cloud.Faults().Add(fault.Rule{Action: "ecs:DeregisterTaskDefinition", Effect: fault.Effect{Refuse: r.cloud.Deny("pocket", "ecs:DeregisterTaskDefinition", "*")}})
+	const jobs = 200
+	ids := make([]sdk.ID, jobs)
+	for i := range ids {
+		spec := shell("true")
+		spec.Workdir = fmt.Sprintf("/%d", i) // a definition of its own
+		ids[i] = r.submit(spec)
+	}
+	for _, id := range ids {
+		r.wait(id, control.MilestoneDrained)
+	}
+	r.stop()
+	deny()
+	r.start()
+	reap := func(dry bool) (orphans, removed int) {
+		for it, err := range r.engine.Reap(t.Context(), control.ReapRequest{DryRun: dry, Actor: "tester"}) {
+			if err != nil || it.Err != nil {
+				t.Fatalf("%v %v", err, it.Err)
+			}
+			if it.Orphan {
+				orphans++
+			}
+			if it.Removed {
+				removed++
+			}
+		}
+		return orphans, removed
+	}
+	if orphans, removed := reap(true); orphans != jobs || removed != 0 {
+		t.Errorf("a dry run finds %d and removes %d", orphans, removed)
+	}
+	if _, removed := reap(false); removed != jobs {
+		t.Errorf("%d removed", removed)
+	}
+	if orphans, _ := reap(true); orphans != 0 {
+		t.Errorf("%d are left", orphans)
+	}
+}
+
+// TestReapTasks: a task whose run was given up as lost is stopped.
+func TestReapTasks(t *testing.T) {
+	r := newRig(t, pocket.Options{}, map[string]any{"missing_grace": "1s"})
+	r.start()
+	id := r.submit(shell("exec sleep 1000"))
+	r.sees(id, "running job", func(run ledger.Run) bool { return run.State == sdk.StateRunning })
+	// ECS denies knowing the task for a while.
+	hide := r.cloud.Faults().Add(fault.Rule{Action: "ecs:DescribeTasks", Effect: fault.Effect{Refuse: r.cloud.Deny("pocket", "ecs:DescribeTasks", "*")}})
+	r.sees(id, "run in doubt", func(run ledger.Run) bool {
+		return run.State == sdk.StateUnknown && run.Reason == sdk.ReasonPermissionDenied
+	})
+	if err := r.engine.Abandon(t.Context(), id, "tester", "can't be looked at"); err != nil {
+		t.Fatal(err)
+	}
+	hide()
+	if got := r.wait(id, control.MilestoneFinished); got.State != sdk.StateLost {
+		t.Fatalf("%s: %s", got.State, got.Message)
+	}
+	removed := 0
+	for it, err := range r.engine.Reap(t.Context(), control.ReapRequest{Actor: "tester"}) {
+		if err != nil || it.Err != nil {
+			t.Fatalf("%v %v", err, it.Err)
+		}
+		if it.Object.Type == "task" && it.Removed {
+			removed++
+		}
+	}
+	if removed != 1 || r.count("ecs:StopTask") == 0 {
+		t.Errorf("%d tasks removed, %d stops", removed, r.count("ecs:StopTask"))
+	}
+}
+
 // TestChaos: with a third of all calls failing, replies lost and lists lagging,
 // jobs end as on a calm day, each ran once, and nothing stays.
 func TestChaos(t *testing.T) {
