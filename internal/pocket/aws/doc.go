@@ -1,4 +1,4 @@
-// Package aws is the pocket AWS: ECS, CloudWatch Logs, Secrets Manager,
+// Package aws is the pocket AWS: ECS, Batch, CloudWatch Logs, Secrets Manager,
 // parameters of Systems Manager and STS on one port, for one account and region,
 // over the real wire protocols. Tasks really run.
 //
@@ -11,5 +11,5 @@
 //	// clients take web.URL as their endpoint, region aws.Region and any key
 //
 // What it does wrong on purpose is set by Faults (calls), ECS().SetKnobs and
-// Strike (tasks), and Logs().SetKnobs (events). Calls tells what was asked.
+// Strike (tasks), Batch() likewise (jobs), and Logs().SetKnobs (events). Calls tells what was asked.
 package aws

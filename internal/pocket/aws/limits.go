@@ -35,6 +35,12 @@ func ECSLimits() []Limit {
 	}
 }
 
+// BatchLimits is the one documented bucket of AWS Batch. See
+// https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
+func BatchLimits() []Limit {
+	return []Limit{{Actions: []string{"batch:SubmitJob"}, PerSecond: 50, Burst: 50}}
+}
+
 // limits hold the buckets that are in force, none at first.
 type limits struct {
 	mu      sync.Mutex

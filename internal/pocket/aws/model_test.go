@@ -27,6 +27,7 @@ var update = flag.Bool("update", false, "write the models of the services from t
 // model of botocore they are taken from.
 var modelFiles = []struct{ name, file, source string }{
 	{"ecs", "../ecs/model.json", "ecs/2014-11-13"},
+	{"batch", "../batch/model.json", "batch/2016-08-10"},
 	{"logs", "../logs/model.json", "logs/2014-03-28"},
 	{"secretsmanager", "../secretsmanager/model.json", "secretsmanager/2017-10-17"},
 	{"ssm", "../ssm/model.json", "ssm/2014-11-06"},

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
+	"github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/ecs"
 	"github.com/windlass-run/windlass/internal/pocket/logs"
 	"github.com/windlass-run/windlass/internal/pocket/secretsmanager"
@@ -13,7 +14,7 @@ import (
 // Rules returns the rules of all services: what they keep beyond the lengths,
 // patterns, enums and required members of AWS's models.
 func Rules() awsjson.Rules {
-	return slices.Concat(ecs.Rules(), logs.Rules(), secretsmanager.Rules(), ssm.Rules())
+	return slices.Concat(ecs.Rules(), batch.Rules(), logs.Rules(), secretsmanager.Rules(), ssm.Rules())
 }
 
 // Actions returns the operations that the cloud offers, by service.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
+	"github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/ecs"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/logs"
@@ -46,6 +47,8 @@ type Options struct {
 	Executor run.Executor
 	// Clusters are there from the start, beside "default".
 	Clusters []string
+	// JobQueues are there from the start, beside batch.DefaultQueue.
+	JobQueues []batch.Queue
 	// LogGroups are there from the start.
 	LogGroups []string
 	// Instances says that clusters have container instances, for launch type
@@ -73,6 +76,7 @@ type Server struct {
 	executor run.Executor
 
 	ecs     *ecs.Service
+	batch   *batch.Service
 	logs    *logs.Service
 	secrets *secretsmanager.Service
 	ssm     *ssm.Service
@@ -95,16 +99,18 @@ func New(o Options) (*Server, error) {
 	if s.executor == nil {
 		s.executor = run.NewProcesses(nil)
 	}
-	var errs [4]error
+	var errs [5]error
 	s.logs, errs[0] = logs.New(logs.Options{Account: o.Account, Region: o.Region, Now: o.Now})
 	s.secrets, errs[1] = secretsmanager.New(secretsmanager.Options{Account: o.Account, Region: o.Region, Now: o.Now, NewID: o.NewID})
 	s.ssm, errs[2] = ssm.New(ssm.Options{Account: o.Account, Region: o.Region, Now: o.Now})
 	s.ecs, errs[3] = ecs.New(ecs.Options{Account: o.Account, Region: o.Region, Now: o.Now, NewID: o.NewID, Executor: s.executor,
 		Logs: s.logs, Secret: s.secret, Clusters: o.Clusters, Instances: o.Instances})
+	s.batch, errs[4] = batch.New(batch.Options{Account: o.Account, Region: o.Region, Now: o.Now, NewID: o.NewID, Executor: s.executor,
+		Logs: s.logs, Secret: s.secret, Queues: o.JobQueues})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("pocket aws: %w", err)
 	}
-	s.services = []*awsjson.Service{s.ecs.API(), s.logs.API(), s.secrets.API(), s.ssm.API()}
+	s.services = []*awsjson.Service{s.ecs.API(), s.batch.API(), s.logs.API(), s.secrets.API(), s.ssm.API()}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("pocket aws: %w", err)
 	}
@@ -114,10 +120,11 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends every task, waits for it, and saves the state. Calls that come
+// Close ends every task and job, waits for it, and saves the state. Calls that come
 // later are answered from what is left; nothing runs any more.
 func (s *Server) Close() error {
 	s.ecs.Close()
+	s.batch.Close()
 	return errors.Join(s.executor.Close(), s.save())
 }
 
@@ -130,6 +137,9 @@ func (s *Server) Calls() *fault.Recorder { return s.calls }
 
 // ECS returns the container service, for its knobs.
 func (s *Server) ECS() *ecs.Service { return s.ecs }
+
+// Batch returns the service of batch jobs, for its knobs.
+func (s *Server) Batch() *batch.Service { return s.batch }
 
 // Logs returns the log service, for its knobs and groups.
 func (s *Server) Logs() *logs.Service { return s.logs }
@@ -174,6 +184,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.write(w, (&awsjson.Error{Code: "RequestEntityTooLargeException", Message: err.Error(), Status: http.StatusRequestEntityTooLarge}).Reply())
 		return
 	}
+	if batch.Serves(r.URL.Path) {
+		s.serveBatch(w, r, id, body)
+		return
+	}
 	if r.Method != http.MethodPost || r.URL.Path != "/" {
 		s.write(w, (&awsjson.Error{Code: "UnknownOperationException", Message: "The pocket cloud answers POST / only.", Status: http.StatusNotFound}).Reply())
 		return
@@ -203,6 +217,29 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return service.Do(r.Context(), call, body)
 	}, func(f fault.Refusal) fault.Reply {
 		return fail(&awsjson.Error{Code: f.Code, Message: f.Message, Status: f.Status})
+	})
+}
+
+// serveBatch answers one call of AWS Batch, which speaks another protocol.
+func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request, id string, body []byte) {
+	action, input, refused := batch.Route(r, body)
+	if refused != nil {
+		s.write(w, batch.Fail(refused))
+		return
+	}
+	call, name := awsjson.Call{Action: action, ID: id, At: s.o.Now()}, "batch:"+action
+	fault.Server{Plan: s.faults, Recorder: s.calls, Now: s.o.Now}.Serve(w, r, name, input, func() fault.Reply {
+		scope, refused := s.authenticate(r, name)
+		if refused == nil {
+			refused = s.limits.take(name, s.o.Now())
+		}
+		if refused != nil {
+			return batch.Fail(refused)
+		}
+		call.Region, call.AccessKey = scope.Region, scope.AccessKey
+		return batch.Rest(s.batch.API().Do(r.Context(), call, input))
+	}, func(f fault.Refusal) fault.Reply {
+		return batch.Fail(&awsjson.Error{Code: f.Code, Message: f.Message, Status: f.Status})
 	})
 }
 

@@ -79,6 +79,8 @@ func TestService(t *testing.T) {
 		"enum":          {"RunTask", `{"taskDefinition":"a","launchType":"x"}`, 400, "enum value set"},
 		"many":          {"RunTask", `{"taskDefinition":"a","tags":[{"key":"a"},{"key":"b"},{"key":"c"}]}`, 400, "tags: Member must have length"},
 		"in a list":     {"RunTask", `{"taskDefinition":"a","tags":[{"value":"a"}]}`, 400, "tags.1.member.key: Member must not be null"},
+		"null in list":  {"RunTask", `{"taskDefinition":"a","tags":[null]}`, 400, "tags[0]: a list has no null"},
+		"plain null":    {"Plain", `{"Map":{"a":null}}`, 400, "SerializationException"},
 		"union":         {"RunTask", `{"taskDefinition":"a","overrides":{"containerOverrides":[{"resourceRequirements":[{"type":"GPU","value":"1","sharingStrategy":{}}]}]}}`, 400, "ClientException"},
 		"no operation":  {"Nope", `{}`, 400, "UnknownOperationException"},
 		"broken":        {"RunTask", `{"taskDefinition":"boom"}`, 500, "ServerException"},

@@ -134,6 +134,9 @@ func (m *Model) check(name string, value any, at string, found *[]Violation) {
 		}
 		m.length(shape, float64(len(items)), report)
 		for i, item := range items {
+			if item == nil {
+				*found = append(*found, Violation{Path: below(strconv.Itoa(i+1) + ".member"), Value: "null", Kind: "type", Text: "Member must not be null"})
+			}
 			m.check(shape.Member.Shape, item, below(strconv.Itoa(i+1)+".member"), found)
 		}
 	case "map":
@@ -144,6 +147,9 @@ func (m *Model) check(name string, value any, at string, found *[]Violation) {
 		}
 		m.length(shape, float64(len(members)), report)
 		for _, key := range sorted(members) {
+			if members[key] == nil {
+				*found = append(*found, Violation{Path: below(key + ".value"), Value: "null", Kind: "type", Text: "Member must not be null"})
+			}
 			m.check(shape.Key.Shape, key, below("key"), found)
 			m.check(shape.Value.Shape, members[key], below(key+".value"), found)
 		}

@@ -81,6 +81,9 @@ func fits(schema *smithy.Schema, value any, at string) error {
 			return wrong("a list")
 		}
 		for i, item := range items {
+			if item == nil {
+				return fmt.Errorf("%s[%d]: a list has no null", place(at), i)
+			}
 			if err := fits(schema.ListMember(), item, at+"["+strconv.Itoa(i)+"]"); err != nil {
 				return err
 			}

@@ -18,9 +18,10 @@ type end struct {
 	container string
 	// lost says that the host is gone: containers end without a trace.
 	lost bool
-	// oom says that the main container was killed for its memory, with code.
-	oom     bool
-	code137 *int32
+	// oom says that the main container was killed for its memory; code is what
+	// it then reports, 137 when nil.
+	oom      bool
+	exitCode *int32
 	// now says that the service closes: nothing is waited for.
 	now bool
 }
@@ -34,7 +35,9 @@ func (s *Service) live(t *task) {
 		if why == nil {
 			why = s.watch(t, boxes)
 		}
-		s.finish(t, boxes, *why)
+		if len(boxes) > 0 {
+			s.finish(t, boxes, *why)
+		}
 	}
 	s.settle(t, *why)
 }
@@ -205,7 +208,7 @@ func strike(m Mishap) *end {
 	case StageHost:
 		e = &end{code: types.TaskStopCodeTerminationNotice, reason: "Host EC2 (instance i-0123456789abcdef0) terminated.", lost: true}
 	default:
-		e = &end{code: types.TaskStopCodeEssentialContainerExited, reason: "Essential container in task exited", oom: true, code137: m.ExitCode}
+		e = &end{code: types.TaskStopCodeEssentialContainerExited, reason: "Essential container in task exited", oom: true, exitCode: m.ExitCode}
 	}
 	e.override(m)
 	return e
@@ -239,13 +242,14 @@ func (s *Service) finish(t *task, boxes []*box, why end) {
 		}
 		s.ended(t, b, why)
 	}
+	s.change(t, func(v *types.Task, now time.Time) { v.ExecutionStoppedAt = &now })
 }
 
 // ended reports a container's end.
 func (s *Service) ended(t *task, b *box, why end) {
 	b.log()
 	exit := b.container.Exit()
-	s.change(t, func(v *types.Task, now time.Time) {
+	s.change(t, func(v *types.Task, _ time.Time) {
 		v.Containers = slices.Clone(v.Containers)
 		c := &v.Containers[b.index]
 		if *c.LastStatus == stopped {
@@ -263,12 +267,11 @@ func (s *Service) ended(t *task, b *box, why end) {
 			c.ExitCode = ptr(int32(exit.Code))
 			if why.oom && b.essential {
 				c.ExitCode = ptr(int32(137))
-				if why.code137 != nil {
-					c.ExitCode = why.code137
+				if why.exitCode != nil {
+					c.ExitCode = why.exitCode
 				}
 			}
 		}
-		v.ExecutionStoppedAt = &now
 	})
 }
 
