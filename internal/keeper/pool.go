@@ -411,8 +411,28 @@ func (p *pool) BackendFor(ctx context.Context, run ledger.Run) (control.Backend,
 	p.used[run.ID] = st
 	p.mu.Unlock()
 	b := src.backend
+	if own, ok := p.own(ctx, run); ok {
+		b.PollInterval, b.CallTimeout, b.MaxInFlight, b.SubmitRate = own.PollInterval, own.CallTimeout, own.MaxInFlight, own.SubmitRate
+	}
 	b.Provider, b.Name = st, run.Provider
 	return b, nil
+}
+
+// own opens a run's provider in the surroundings of the run's own command: its
+// configuration may be another than that of the connection in use, and has the
+// bounds that the run was asked for under.
+func (p *pool) own(ctx context.Context, run ledger.Run) (b control.Backend, ok bool) {
+	p.mu.Lock()
+	s := p.bound[run.ID]
+	if s == nil || s.closed {
+		p.mu.Unlock()
+		return b, false
+	}
+	release := p.holdLocked(s)
+	p.mu.Unlock()
+	defer release()
+	b, err := p.in(ctx, s, func(o Opened) (control.Backend, error) { return o.Find(ctx, run.Provider, run.Identity) })
+	return b, err == nil
 }
 
 func (p *pool) stable(run ledger.Run) *stable {
