@@ -37,6 +37,40 @@ func (x *Session) WhoAmI(ctx context.Context) (Caller, error) {
 	return c, err
 }
 
+// account is whether a session's credentials are known to be of its account.
+type account struct {
+	// lock is held by whoever asks.
+	lock  chan struct{}
+	known bool
+}
+
+// CheckAccount returns FailedPrecondition where the credentials are of another
+// account than the one that is configured, so that nothing is made there. It
+// asks once; where nobody answers, nothing is known and nothing refused.
+func (x *Session) CheckAccount(ctx context.Context, op string) error {
+	select {
+	case x.mine.lock <- struct{}{}:
+	case <-ctx.Done():
+		return x.mapError(ctx, ctx, op, ctx.Err())
+	}
+	defer func() { <-x.mine.lock }()
+	if x.mine.known {
+		return nil
+	}
+	got, err := x.knownAccount(ctx, x.settings)
+	switch {
+	case ctx.Err() != nil:
+		return x.mapError(ctx, ctx, op, ctx.Err())
+	case err != nil:
+		return nil
+	case got != x.Account:
+		return &sdk.Error{Code: sdk.FailedPrecondition, Op: op, Provider: x.provider, Field: "config.account", Reason: sdk.ReasonCredentials,
+			Err: fmt.Errorf("the credentials are of the account %s, the provider is for %s", got, x.Account), Remedy: "use other credentials, or change account under config:"}
+	}
+	x.mine.known = true
+	return nil
+}
+
 // knownAccount returns the account of the session's key, from the note of an
 // earlier session or from STS. A key belongs to one account for as long as it
 // exists, so a note never goes stale.

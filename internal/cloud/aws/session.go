@@ -17,6 +17,7 @@ import (
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -55,6 +56,11 @@ type Session struct {
 	timeout   time.Duration
 	transport *http.Transport
 	sts       *sts.Client
+
+	// settings are kept to find out whose the credentials are; mine is closed
+	// over what was found.
+	settings Settings
+	mine     account
 }
 
 // Open makes a session. Where the account is neither configured nor known from
@@ -78,7 +84,8 @@ func Open(ctx context.Context, s Settings) (*Session, error) {
 	if err != nil {
 		return nil, s.problem("AWS_CA_BUNDLE", err, "name a file of certificates in PEM form")
 	}
-	out := &Session{Endpoint: s.Endpoint, provider: s.Provider, timeout: s.CallTimeout, transport: transport}
+	out := &Session{Endpoint: s.Endpoint, provider: s.Provider, timeout: s.CallTimeout, transport: transport, settings: s,
+		mine: account{lock: make(chan struct{}, 1)}}
 	if err := out.open(ctx, s); err != nil {
 		transport.CloseIdleConnections()
 		return nil, err
@@ -90,6 +97,9 @@ func (x *Session) open(ctx context.Context, s Settings) error {
 	base := awssdk.Config{
 		HTTPClient: &http.Client{Transport: plainBodies{x.transport}, CheckRedirect: noRedirects},
 		Retryer:    func() awssdk.Retryer { return awssdk.NopRetryer{} },
+		// The vendor's client would write its warnings to stderr.
+		Logger: logging.Nop{},
+		AppID:  "windlass",
 	}
 	if s.Endpoint != "" {
 		base.BaseEndpoint = &s.Endpoint
@@ -110,6 +120,7 @@ func (x *Session) open(ctx context.Context, s Settings) error {
 	x.Account = s.Account
 	if x.Account == "" {
 		x.Account, err = x.knownAccount(ctx, s)
+		x.mine.known = err == nil
 	}
 	return err
 }

@@ -170,8 +170,8 @@ func refusedDefinition(err error) error {
 		return err
 	}
 	c := *e
-	if familyBusy(err) {
-		c.Code, c.Retryable = sdk.ResourceExhausted, true
+	if familyBusy(err) || c.Code == sdk.ResourceExhausted {
+		c.Code, c.Retryable, c.Reason = sdk.ResourceExhausted, true, sdk.ReasonQueued
 	} else if c.Code == sdk.InvalidArgument {
 		c.Reason = sdk.ReasonInvalidSpec
 	}

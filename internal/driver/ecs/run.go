@@ -28,6 +28,9 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if err != nil {
 		return sdk.RunJobResult{}, err
 	}
+	if err := p.session.CheckAccount(ctx, opRun); err != nil {
+		return sdk.RunJobResult{}, err
+	}
 	if len(l.Problems) > 0 {
 		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
 	}
@@ -139,7 +142,7 @@ func (p *provider) start(ctx context.Context, in *ecs.RunTaskInput) (types.Task,
 // in, such as the definition's revision.
 func (p *provider) conflicting(ctx context.Context, in *ecs.RunTaskInput, conflict *types.ConflictException, cause error) (types.Task, error) {
 	if len(conflict.ResourceIds) == 0 {
-		return types.Task{}, cause
+		return types.Task{}, p.fail(sdk.Unavailable, opRun, cause)
 	}
 	found, err := p.describe(ctx, opRun, *in.Cluster, conflict.ResourceIds[:1], false)
 	if err != nil {
@@ -150,7 +153,8 @@ func (p *provider) conflicting(ctx context.Context, in *ecs.RunTaskInput, confli
 			return t, nil
 		}
 	}
-	return types.Task{}, cause
+	// The token is ours alone, so the task is; it isn't shown yet.
+	return types.Task{}, p.fail(sdk.Unavailable, opRun, cause)
 }
 
 // refusedTask tells a lack of room from a request that is wrong.
@@ -163,7 +167,8 @@ func refusedTask(err error) error {
 	text := strings.ToLower(aws.ErrorText(err))
 	switch {
 	case c.Code == sdk.ResourceExhausted:
-		c.Retryable = true
+		// Too many calls, of whoever in the account: it is our turn later.
+		c.Retryable, c.Reason = true, sdk.ReasonQueued
 	case c.Code == sdk.InvalidArgument && (strings.Contains(text, "capacity") || strings.Contains(text, "provisioning")) &&
 		aws.ErrorCode(err) == "ClientException" && !strings.Contains(text, "capacity provider"):
 		c.Code, c.Retryable, c.Reason = sdk.ResourceExhausted, true, sdk.ReasonCapacity

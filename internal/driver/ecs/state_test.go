@@ -190,6 +190,27 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
+// TestOtherAccount: with credentials of another account than the configured one
+// nothing is made.
+func TestOtherAccount(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, map[string]any{"account": "999999999999"})
+	p := w.open()
+	_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+	if sdk.CodeOf(err) != sdk.FailedPrecondition || !strings.Contains(err.Error(), pocket.Account) {
+		t.Errorf("got %v", err)
+	}
+	if n := w.count("ecs:RunTask") + w.count("ecs:RegisterTaskDefinition"); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+	// Where nobody says whose the credentials are, nothing is refused.
+	w.cloud.Faults().Add(fault.Rule{Action: "sts:*", Effect: fault.Effect{Reset: true}})
+	w.config["account"] = pocket.Account
+	p = w.open()
+	for range 2 {
+		w.ended(p, w.run(p, w.plan(p, shell("true"))))
+	}
+}
+
 // TestCheck: all is well, and a right that is missing is named.
 func TestCheck(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
