@@ -33,6 +33,7 @@ func FuzzServe(f *testing.F) {
 		f.Fatal(err)
 	}
 	delete(actions, "sts")
+	delete(actions, "batch") // of another protocol: FuzzServeBatch
 	var targets []string
 	for service, names := range actions {
 		for _, n := range names {

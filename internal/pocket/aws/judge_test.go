@@ -83,6 +83,12 @@ func (j *judge) verdict(service, action string, status int, request, reply []byt
 		check("reply", op.Output, reply)
 		return wrong
 	}
+	if service == "batch" { // the name of an error stands in a header there
+		if status < 500 && status != 429 {
+			check("error", &awsjson.Ref{Shape: "ClientException"}, reply)
+		}
+		return wrong
+	}
 	var e struct {
 		Type string `json:"__type"`
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -16,6 +17,7 @@ import (
 
 	pocket "github.com/windlass-run/windlass/internal/pocket/ecs"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
+	"github.com/windlass-run/windlass/internal/pocket/run"
 )
 
 // clock is one that a test sets.
@@ -88,6 +90,36 @@ func TestF3Consistency(t *testing.T) {
 	}
 	now.Add(time.Minute)
 	c.run(t, onFargate(second))
+}
+
+// TestStale shows tasks as they were a while ago, but to the call that changes them.
+func TestStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newQuietCloud(t, Options{Executor: run.NewScripted(func(run.Spec) run.Play { return run.Play{For: -1} }), LogGroups: []string{"jobs"}})
+		const stale = time.Minute
+		c.ECS().TuneKnobs(func(k *pocket.Knobs) { k.Stale = stale })
+		arn := c.run(t, onFargate(c.register(t, definition("stale")))).TaskArn
+		time.Sleep(stale / 2)
+		if got := c.describe(t, *arn); *got.LastStatus != "PROVISIONING" {
+			t.Errorf("half a minute after its start it is %s", *got.LastStatus)
+		}
+		time.Sleep(stale)
+		if got := c.describe(t, *arn); *got.LastStatus != "RUNNING" {
+			t.Errorf("later it is %s", *got.LastStatus)
+		}
+		out, err := c.ecs.StopTask(t.Context(), &ecs.StopTaskInput{Task: arn})
+		if err != nil || *out.Task.DesiredStatus != "STOPPED" {
+			t.Errorf("StopTask shows %v, %v", out, err)
+		}
+		time.Sleep(stale / 2)
+		if got := c.describe(t, *arn); *got.LastStatus != "RUNNING" || *got.DesiredStatus != "RUNNING" || got.StopCode != "" {
+			t.Errorf("half a minute after StopTask it is %s, to be %s", *got.LastStatus, *got.DesiredStatus)
+		}
+		time.Sleep(stale)
+		if got := c.describe(t, *arn); *got.LastStatus != "STOPPED" {
+			t.Errorf("in the end it is %s", *got.LastStatus)
+		}
+	})
 }
 
 // TestToken replays RunTask within the token's life, and no longer.

@@ -28,6 +28,9 @@ type Knobs struct {
 	ListDelay time.Duration
 	// ContainersDelay is how long a new task shows no containers.
 	ContainersDelay time.Duration
+	// Stale is how old the states are that DescribeTasks shows, of tasks made
+	// after it was set.
+	Stale time.Duration
 	// DefinitionDelay is how long a new revision can't be found.
 	DefinitionDelay time.Duration
 	// RegisterTakes is how long a registration holds its family: another for

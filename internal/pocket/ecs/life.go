@@ -104,6 +104,15 @@ func (s *Service) change(t *task, f func(v *types.Task, now time.Time)) {
 	defer s.mu.Unlock()
 	t.view.Version++
 	f(&t.view, s.o.Now())
+	s.keep(t)
+}
+
+// keep remembers what a task is now, if the knobs want its past. The lock is
+// held.
+func (s *Service) keep(t *task) {
+	if s.knobs.Stale > 0 {
+		t.past = append(t.past, moment{s.o.Now(), t.view})
+	}
 }
 
 func (s *Service) state(t *task, state string) {

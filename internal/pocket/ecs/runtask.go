@@ -315,6 +315,7 @@ func (s *Service) newTask(c *cluster, d *definition, in *ecs.RunTaskInput, where
 	if in.EnableECSManagedTags {
 		t.view.Tags = merge(t.view.Tags, []types.Tag{{Key: ptr("aws:ecs:clusterName"), Value: &c.Name}})
 	}
+	s.keep(t)
 	s.tasks[id] = t
 	s.order = append(s.order, t)
 	return t

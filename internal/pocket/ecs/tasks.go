@@ -43,14 +43,37 @@ type task struct {
 	// What follows is guarded by the service's lock. What pointers and slices
 	// of view lead to is replaced, never changed.
 	view     types.Task
+	past     []moment      // what it was, when the knob Stale asks for it
 	stop     chan struct{} // closed by the first StopTask
 	stopping bool
 	reason   string // StopTask's
 }
 
-// show returns what a call may see of a task. The lock is held.
+// moment is a task as it was from some time on.
+type moment struct {
+	from time.Time
+	view types.Task
+}
+
+// show returns what a call that answers from memory may see of a task, in the
+// worst case that the knobs allow. The lock is held.
 func (s *Service) show(t *task, tags bool) types.Task {
 	v := t.view
+	if s.knobs.Stale > 0 && len(t.past) > 0 {
+		v = t.past[0].view
+		for _, m := range t.past {
+			if m.from.Add(s.knobs.Stale).After(s.o.Now()) {
+				break
+			}
+			v = m.view
+		}
+		v.Tags = t.view.Tags
+	}
+	return s.shown(t, v, tags)
+}
+
+// shown takes out of a task what isn't to be seen. The lock is held.
+func (s *Service) shown(t *task, v types.Task, tags bool) types.Task {
 	if s.o.Now().Before(t.contained) {
 		v.Containers = []types.Container{}
 	}
@@ -216,7 +239,8 @@ func (s *Service) stopTask(_ context.Context, _ awsjson.Call, in *ecs.StopTaskIn
 		now := s.o.Now()
 		t.view.StoppingAt = &now
 		t.view.Version++
+		s.keep(t)
 		close(t.stop)
 	}
-	return &ecs.StopTaskOutput{Task: ptr(s.show(t, true))}, nil
+	return &ecs.StopTaskOutput{Task: ptr(s.shown(t, t.view, true))}, nil
 }
