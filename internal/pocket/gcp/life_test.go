@@ -34,6 +34,10 @@ func TestLife(t *testing.T) {
 	if op.GetError().GetCode() != int32(codes.Aborted) || op.GetError().GetMessage() != want {
 		t.Errorf("the operation ended with %v", op.GetError())
 	}
+	about := &runpb.Execution{}
+	if err := op.Metadata.UnmarshalTo(about); err != nil || about.Name != first.Name || about.FailedCount != 1 {
+		t.Errorf("the operation is about %v, %v", about, err)
+	}
 	e := c.execution(t, first.Name)
 	end := conditionOf(e.Conditions, "Completed")
 	if end.State != runpb.Condition_CONDITION_FAILED || end.Message != want || end.GetExecutionReason() != runpb.Condition_NON_ZERO_EXIT_CODE {

@@ -51,6 +51,9 @@ type Options struct {
 	Record bool
 	// Seed chooses what a fault's share hits.
 	Seed uint64
+	// State is a folder in which all is kept between two servers, secrets too,
+	// empty for none. Close writes it; tasks don't outlive their server.
+	State string
 }
 
 // Server is a pocket Google Cloud.
@@ -69,6 +72,8 @@ type Server struct {
 	web  *http.Server
 
 	listeners sync.WaitGroup
+	closing   sync.Once
+	closeErr  error
 }
 
 // New returns a server. It must be closed.
@@ -95,6 +100,9 @@ func New(o Options) (*Server, error) {
 	s.secrets = gsecrets.New(gsecrets.Options{Project: project, Now: o.Now})
 	s.run = cloudrun.New(cloudrun.Options{Project: project, Location: o.Location, Now: o.Now, NewID: o.NewID, Caller: "pocket@" + o.Project + ".iam.gserviceaccount.com",
 		Executor: s.executor, Logs: s.logging, Secret: s.secrets.Value})
+	if err := s.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("pocket gcp: read its state: %w", err), s.executor.Close())
+	}
 
 	s.grpc = grpc.NewServer(grpc.UnaryInterceptor(s.intercept), grpc.MaxRecvMsgSize(maxBody))
 	s.run.Register(s.grpc)
@@ -102,7 +110,7 @@ func New(o Options) (*Server, error) {
 	s.secrets.Register(s.grpc)
 	var err error
 	if s.rest, err = newREST(s.grpc); err != nil {
-		return nil, fmt.Errorf("pocket gcp: %w", err)
+		return nil, errors.Join(fmt.Errorf("pocket gcp: %w", err), s.executor.Close())
 	}
 	s.web = s.newHTTPServer()
 	return s, nil
@@ -142,10 +150,18 @@ func (s *Server) Serve(l net.Listener) error {
 
 // Close ends every task and every connection, and waits for them.
 func (s *Server) Close() error {
+	s.closing.Do(func() { s.closeErr = s.close() })
+	return s.closeErr
+}
+
+func (s *Server) close() error {
 	s.run.Close()
 	err := errors.Join(s.executor.Close(), s.web.Close())
 	s.grpc.Stop()
 	s.listeners.Wait()
+	if e := s.save(); e != nil {
+		err = errors.Join(err, fmt.Errorf("pocket gcp: write its state: %w", e))
+	}
 	return err
 }
 

@@ -49,8 +49,8 @@ func (f *Filter) Since() time.Time {
 		if !ok || len(c.path) != 1 || c.path[0] != "timestamp" || c.op != ">=" && c.op != ">" {
 			continue
 		}
-		if t, err := parseTime(c.value); err == nil && t.After(since) {
-			since = t
+		if c.at.After(since) {
+			since = c.at
 		}
 	}
 	return since
@@ -73,6 +73,7 @@ type (
 		op      string
 		value   string
 		pattern *regexp.Regexp // of the operators =~ and !~
+		at      time.Time      // the value as a time, zero for none
 	}
 )
 

@@ -11,7 +11,6 @@ import (
 
 	"cloud.google.com/go/logging/apiv2/loggingpb"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/windlass-run/windlass/internal/pocket/gcp/gapi"
 )
@@ -80,12 +79,12 @@ func (s *Service) ListLogEntries(_ context.Context, r *loggingpb.ListLogEntriesR
 		if !f.Match(e.view) {
 			continue
 		}
-		bytes += proto.Size(e.view)
+		bytes += e.size
 		if len(out.Entries) == size || bytes > maxReply && len(out.Entries) > 0 {
 			out.NextPageToken = gapi.MakeToken("0!"+last, query)
 			break
 		}
-		out.Entries = append(out.Entries, proto.CloneOf(e.view))
+		out.Entries = append(out.Entries, e.view) // no entry changes once it is stored
 		last = e.key()
 	}
 	return out, nil

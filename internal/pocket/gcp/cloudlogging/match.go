@@ -41,9 +41,13 @@ func newComparison(path []string, op, value string) (node, error) {
 		}
 		c.pattern = pattern
 	}
+	at, err := parseTime(value)
+	if err == nil {
+		c.at = at
+	}
 	switch path[0] {
 	case "timestamp", "receiveTimestamp", "receive_timestamp":
-		if _, err := parseTime(value); err != nil && c.pattern == nil && op != ":" {
+		if err != nil && c.pattern == nil && op != ":" {
 			return nil, refuse(ruleFilter, "Unparseable filter: timestamp must be in RFC 3339 format, not '%s'.", value)
 		}
 	case "severity":
@@ -74,8 +78,7 @@ func (c *comparison) some(e *loggingpb.LogEntry, op string) bool {
 func (c *comparison) holds(v any, op string) bool {
 	switch v := v.(type) {
 	case time.Time:
-		t, err := parseTime(c.value)
-		return err == nil && ordered(v.Compare(t), op)
+		return !c.at.IsZero() && ordered(v.Compare(c.at), op)
 	case ltype.LogSeverity:
 		if op == ":" || op == "=~" {
 			return c.text(v.String(), op)

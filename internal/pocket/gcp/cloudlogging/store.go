@@ -21,6 +21,7 @@ type entry struct {
 	view    *loggingpb.LogEntry
 	at      time.Time
 	visible time.Time
+	size    int // in bytes on the wire
 	// seq is the order of writing, which breaks the last tie: a doubled entry.
 	seq int64
 }
@@ -84,6 +85,7 @@ func (s *Service) add(list ...*loggingpb.LogEntry) {
 
 // insert puts an entry at its place. The lock is held.
 func (s *Service) insert(e *entry) {
+	e.size = proto.Size(e.view)
 	if n := len(s.entries); n == 0 || s.entries[n-1].compare(e) < 0 {
 		s.entries = append(s.entries, e)
 		return

@@ -50,8 +50,8 @@ func (op *operation) finish(s *Service, response proto.Message, err error) *oper
 		op.err = status.Convert(err).Proto()
 	} else {
 		op.response = response
+		op.meta = func() proto.Message { return response }
 	}
-	op.meta = func() proto.Message { return response }
 	close(op.done)
 	return op
 }

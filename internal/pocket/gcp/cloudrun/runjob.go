@@ -54,10 +54,10 @@ func (a jobsAPI) RunJob(_ context.Context, r *runpb.RunJobRequest) (*longrunning
 		return nil, err
 	}
 	if r.ValidateOnly {
-		e := s.newExecution(j, j.id+"-"+suffix(s.o.NewID()), template.Template)
+		e := s.newExecution(j, s.freshID(j), template.Template)
 		return s.newOperation(e.view).finish(s, e.view, nil).show(s), nil
 	}
-	e := s.launch(j, j.id+"-"+suffix(s.o.NewID()), template.Template)
+	e := s.launch(j, s.freshID(j), template.Template)
 	if e == nil {
 		return nil, gapi.Errorf(codes.Unavailable, "The pocket cloud was closed.")
 	}
@@ -72,6 +72,16 @@ func suffix(id string) string {
 		out[i] = letters[(int(id[2*i])*31+int(id[2*i+1])*7+i)%len(letters)]
 	}
 	return string(out)
+}
+
+// freshID names an execution as none of the job's is. The lock is held.
+func (s *Service) freshID(j *job) string {
+	for {
+		id := j.id + "-" + suffix(s.o.NewID())
+		if !slices.ContainsFunc(j.executions, func(e *execution) bool { return e.id == id }) {
+			return id
+		}
+	}
 }
 
 // checkRoom refuses an execution beyond the quota. The lock is held.
