@@ -67,6 +67,10 @@ func (s *Service) definition(name string) (*definition, error) {
 		return nil, refuse(ruleRevision, "Invalid revision number. Number: %s", number)
 	}
 	d := f.Revisions[int32(n)]
+	if d != nil && d.Def.Status == types.TaskDefinitionStatusDeleteInProgress && !s.used(d) {
+		delete(f.Revisions, int32(n)) // its last task has stopped
+		d = nil
+	}
 	if d == nil || d.Seen.After(now) {
 		return nil, refuse(ruleDefinition, "TaskDefinition not found.")
 	}
