@@ -18,6 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type wholeBodies struct{ next http.RoundTripper }
 
 func (w wholeBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		return w.next.RoundTrip(r)
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err

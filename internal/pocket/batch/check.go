@@ -237,9 +237,6 @@ func checkTags(tags map[string]string) error {
 		return refuse(ruleTagCount, "The maximum number of tags is %d.", maxTags)
 	}
 	for k, v := range tags {
-		if k == "" {
-			return refuse(ruleTagKey, "Tag key must not be empty.")
-		}
 		if strings.HasPrefix(strings.ToLower(k), "aws:") || strings.HasPrefix(strings.ToLower(v), "aws:") {
 			return refuse(ruleTagPrefix, "Tags with the prefix aws: are reserved for AWS use.")
 		}

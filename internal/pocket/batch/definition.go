@@ -53,9 +53,17 @@ func (s *Service) registerJobDefinition(_ context.Context, call awsjson.Call, in
 	d := &types.JobDefinition{JobDefinitionName: &f.Name, Revision: ptr(f.Last), JobDefinitionArn: ptr(s.arn("job-definition", fmt.Sprintf("%s:%d", f.Name, f.Last))),
 		Type: ptr(string(in.Type)), Status: ptr(active), ContainerOrchestrationType: types.OrchestrationTypeEcs, ContainerProperties: in.ContainerProperties,
 		Parameters: orEmpty(in.Parameters), PlatformCapabilities: platforms, PropagateTags: in.PropagateTags, RetryStrategy: in.RetryStrategy, SchedulingPriority: in.SchedulingPriority,
-		Tags: orEmpty(in.Tags), Timeout: in.Timeout}
+		Tags: orNone(in.Tags), Timeout: in.Timeout}
 	f.Revisions[f.Last] = d
 	return &batch.RegisterJobDefinitionOutput{JobDefinitionArn: d.JobDefinitionArn, JobDefinitionName: d.JobDefinitionName, Revision: d.Revision}, nil
+}
+
+// orNone gives no map for an empty one: replies never have an empty one of tags.
+func orNone(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
 }
 
 func orEmpty(m map[string]string) map[string]string {

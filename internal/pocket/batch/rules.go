@@ -9,7 +9,6 @@ const (
 	ruleQueueDisabled    = "batch-queue-disabled"
 	ruleMaxResults       = "batch-max-results"
 	ruleNextToken        = "batch-next-token"
-	ruleTagKey           = "batch-tag-key"
 	ruleTagPrefix        = "batch-tag-prefix"
 	ruleTagCount         = "batch-tag-count"
 	ruleTagARN           = "batch-tag-arn"
@@ -75,7 +74,6 @@ func Rules() awsjson.Rules {
 		row(ruleQueueDisabled, "A disabled queue takes no jobs.", api+"API_JobQueueDetail.html"),
 		row(ruleMaxResults, "maxResults is at least 1.", api+"API_ListJobs.html"),
 		row(ruleNextToken, "nextToken is one that the same listing gave.", api+"API_ListJobs.html"),
-		row(ruleTagKey, "A tag has a key.", api+"API_TagResource.html"),
 		row(ruleTagPrefix, "The prefix aws: is reserved.", guide+"tag-resources.html"),
 		row(ruleTagCount, "A resource has up to 50 tags.", guide+"tag-resources.html"),
 		row(ruleTagARN, "Tags are set by the ARN of a job, a definition or a queue.", api+"API_TagResource.html"),
@@ -134,7 +132,7 @@ func Rules() awsjson.Rules {
 		behaviour("batch-retries", "A job that failed is tried again as often as its strategy says.", guide+"job_retries.html", "TestBatchRetries"),
 		behaviour("batch-list", "ListJobs gives RUNNING jobs where it is told no status; with a filter it gives all, the newest first.", api+"API_ListJobs.html", "TestBatchList"),
 		behaviour("batch-retention", "An ended job is forgotten after a day.", guide+"job_states.html", "TestBatchForgets"),
-		behaviour("batch-log", "A job logs to /aws/batch/job, in the stream DEFINITION/default/TASK, unless its definition says otherwise.", guide+"using_awslogs.html", "TestBatchStates"),
+		behaviour("batch-log", "A job logs to /aws/batch/job, in the stream DEFINITION/default/TASK, unless its definition says otherwise.", guide+"using_awslogs.html", "TestBatchLog"),
 		behaviour("batch-variables", "A job has AWS_BATCH_JOB_ID, AWS_BATCH_JOB_ATTEMPT, AWS_BATCH_JQ_NAME and AWS_BATCH_CE_NAME.", guide+"job_env_vars.html", "TestBatchParameters"),
 		behaviour("batch-definitions", "Revisions are numbered from 1, and no number comes again; the name alone means the newest ACTIVE one.", api+"API_SubmitJob.html", "TestBatchDefinitions"),
 	}

@@ -132,7 +132,7 @@ func (s *Service) newJob(in *batch.SubmitJobInput, q Queue, d *types.JobDefiniti
 		command = over.Command
 	}
 	v := types.JobDetail{JobArn: ptr(s.arn("job", id)), JobId: &id, JobName: in.JobName, JobQueue: ptr(s.arn("job-queue", q.Name)), JobDefinition: d.JobDefinitionArn,
-		Status: types.JobStatusSubmitted, CreatedAt: ptr(now.UnixMilli()), StartedAt: ptr(int64(0)), Parameters: parameters, Tags: orEmpty(in.Tags),
+		Status: types.JobStatusSubmitted, CreatedAt: ptr(now.UnixMilli()), StartedAt: ptr(int64(0)), Parameters: parameters, Tags: orNone(in.Tags),
 		PropagateTags: in.PropagateTags, PlatformCapabilities: d.PlatformCapabilities, RetryStrategy: d.RetryStrategy, Timeout: d.Timeout, Attempts: []types.AttemptDetail{},
 		DependsOn: []types.JobDependency{}, IsCancelled: ptr(false), IsTerminated: ptr(false),
 		Container: &types.ContainerDetail{Image: c.Image, Command: substitute(command, parameters), Environment: merge(c.Environment, over.Environment), User: c.User,

@@ -46,7 +46,7 @@ func (s *Service) tagResource(_ context.Context, _ awsjson.Call, in *batch.TagRe
 	if err := checkTags(all); err != nil {
 		return nil, err
 	}
-	set(all)
+	set(orNone(all))
 	return &batch.TagResourceOutput{}, nil
 }
 
@@ -59,7 +59,7 @@ func (s *Service) untagResource(_ context.Context, _ awsjson.Call, in *batch.Unt
 	}
 	all := maps.Clone(orEmpty(tags))
 	maps.DeleteFunc(all, func(k, _ string) bool { return slices.Contains(in.TagKeys, k) })
-	set(all)
+	set(orNone(all))
 	return &batch.UntagResourceOutput{}, nil
 }
 
@@ -70,5 +70,5 @@ func (s *Service) listTagsForResource(_ context.Context, _ awsjson.Call, in *bat
 	if err != nil {
 		return nil, err
 	}
-	return &batch.ListTagsForResourceOutput{Tags: orEmpty(tags)}, nil
+	return &batch.ListTagsForResourceOutput{Tags: orNone(tags)}, nil
 }
