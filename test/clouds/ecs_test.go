@@ -199,6 +199,34 @@ func TestF48WrongLog(t *testing.T) {
 	}
 }
 
+// TestF86NoValueOnDisk: the value of a secret, visible or not, is in no file of
+// the ledger, the logs and the spools.
+func TestF86NoValueOnDisk(t *testing.T) {
+	r := newRig(t, pocket.Options{}, nil)
+	const stored, seen = "canary-stored-0123456789", "canary-visible-0123456789"
+	r.cloud.Secrets().Put("db", stored)
+	r.secrets = secretsOf{"secret://env/SEEN": seen}
+	r.start()
+	spec := shell(`printf '%s' "$DB$SEEN" | wc -c`)
+	spec.Secrets = map[string]sdk.SecretRef{"DB": "secret://aws-sm/db", "SEEN": "secret://env/SEEN"}
+	spec.AllowVisibleSecret = true
+	id := r.submit(spec)
+	if got := r.wait(id, control.MilestoneFinished); got.State != sdk.StateSucceeded {
+		t.Fatalf("%s: %s", got.State, got.Message)
+	}
+	if out, want := strings.TrimSpace(r.output(id)), fmt.Sprint(len(stored)+len(seen)); out != want {
+		t.Errorf("the job got %s bytes, want %s", out, want)
+	}
+	r.stop()
+	for name, data := range files(t, r.dir) {
+		for _, value := range []string{stored, seen} {
+			if bytes.Contains(data, []byte(value)) {
+				t.Errorf("%s is in %s", value, name)
+			}
+		}
+	}
+}
+
 // TestReapDefinitions: what clean-ups couldn't take away, the reaper does.
 func TestReapDefinitions(t *testing.T) {
 	executor := run.NewScripted(func(run.Spec) run.Play { return run.Play{} })

@@ -39,6 +39,8 @@ type rig struct {
 	config map[string]any
 	back   control.Backend
 	engine *control.Engine
+	// secrets are what the submitter has.
+	secrets sdk.SecretResolver
 	// poll is the interval of looks.
 	poll time.Duration
 
@@ -89,7 +91,7 @@ func (r *rig) start(decorate ...map[string]any) {
 	d := ecs.Driver()
 	p, err := d.Open(r.t.Context(), sdk.OpenRequest{Name: "aws-ecs", Config: raw, Clock: sdk.SystemClock(), IDs: sdk.NewIDSource(sdk.SystemClock()),
 		Credentials: map[string]string{"AWS_ACCESS_KEY_ID": "pocket", "AWS_SECRET_ACCESS_KEY": "pocket"},
-		Log:         slog.New(slog.DiscardHandler), Owner: "rig", LedgerID: r.store.ID(), StateDir: r.t.TempDir()})
+		Secrets:     r.secrets, Log: slog.New(slog.DiscardHandler), Owner: "rig", LedgerID: r.store.ID(), StateDir: r.t.TempDir()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -123,6 +125,16 @@ func (r *rig) stop() {
 		r.t.Error(err)
 	}
 	r.engine = nil
+}
+
+type secretsOf map[sdk.SecretRef]string
+
+func (m secretsOf) ResolveSecret(_ context.Context, ref sdk.SecretRef) (sdk.SecretValue, error) {
+	v, ok := m[ref]
+	if !ok {
+		return sdk.SecretValue{}, sdk.Errorf(sdk.NotFound, "resolve secret", "%s is not set", ref)
+	}
+	return sdk.NewSecretValue([]byte(v)), nil
 }
 
 type one struct{ b control.Backend }
