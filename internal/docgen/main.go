@@ -58,6 +58,7 @@ func documents() []document {
 		{"docs/states.md", states},
 		{"docs/state-machine.md", machine},
 		{"docs/pocket.md", pocket},
+		{"docs/pocket-gcp.md", pocketGCP},
 	}, commandDocs()...)
 }
 

@@ -1,0 +1,16 @@
+package gcp
+
+// Operations returns what is offered of each API, by the name of its service in
+// the protocol. All else of these services is refused with UNIMPLEMENTED.
+func Operations() map[string][]string {
+	return map[string][]string{
+		"google.cloud.run.v2.Jobs":       {"CreateJob", "DeleteJob", "GetJob", "ListJobs", "RunJob", "UpdateJob"},
+		"google.cloud.run.v2.Executions": {"CancelExecution", "DeleteExecution", "GetExecution", "ListExecutions"},
+		"google.cloud.run.v2.Tasks":      {"GetTask", "ListTasks"},
+		"google.longrunning.Operations":  {"CancelOperation", "DeleteOperation", "GetOperation", "ListOperations", "WaitOperation"},
+		"google.logging.v2.LoggingServiceV2": {
+			"ListLogEntries"},
+		"google.cloud.secretmanager.v1.SecretManagerService": {"AccessSecretVersion", "AddSecretVersion", "CreateSecret", "DeleteSecret", "DestroySecretVersion", "DisableSecretVersion",
+			"EnableSecretVersion", "GetSecret", "GetSecretVersion", "ListSecretVersions", "ListSecrets", "UpdateSecret"},
+	}
+}
