@@ -223,7 +223,7 @@ func TestProcessLeavesNothing(t *testing.T) {
 	file := filepath.Join(folder, "alive")
 	c := start(t, e, Spec{Image: "any", Command: []string{"sh", "-c", `
 		(sleep 0.2; echo child >` + file + `) &
-		setsid sh -c 'sleep 5' &
+		setsid sh -c 'sleep 2' &
 		echo done`}})
 	if got := c.ends(t); got.Code != 0 || c.out.String() != "done\n" {
 		t.Errorf("ended with %+v, %q", got, c.out)
