@@ -4,13 +4,13 @@ package gcp
 // the protocol. All else of these services is refused with UNIMPLEMENTED.
 func Operations() map[string][]string {
 	return map[string][]string{
-		"google.cloud.run.v2.Jobs":       {"CreateJob", "DeleteJob", "GetJob", "ListJobs", "RunJob", "UpdateJob"},
+		"google.cloud.run.v2.Jobs":       {"CreateJob", "DeleteJob", "GetJob", "ListJobs", "RunJob", "TestIamPermissions", "UpdateJob"},
 		"google.cloud.run.v2.Executions": {"CancelExecution", "DeleteExecution", "GetExecution", "ListExecutions"},
 		"google.cloud.run.v2.Tasks":      {"GetTask", "ListTasks"},
 		"google.longrunning.Operations":  {"CancelOperation", "DeleteOperation", "GetOperation", "ListOperations", "WaitOperation"},
 		"google.logging.v2.LoggingServiceV2": {
 			"ListLogEntries"},
 		"google.cloud.secretmanager.v1.SecretManagerService": {"AccessSecretVersion", "AddSecretVersion", "CreateSecret", "DeleteSecret", "DestroySecretVersion", "DisableSecretVersion",
-			"EnableSecretVersion", "GetSecret", "GetSecretVersion", "ListSecretVersions", "ListSecrets", "UpdateSecret"},
+			"EnableSecretVersion", "GetSecret", "GetSecretVersion", "ListSecretVersions", "ListSecrets", "TestIamPermissions", "UpdateSecret"},
 	}
 }

@@ -63,6 +63,7 @@ type Server struct {
 	calls    *fault.Recorder
 	executor run.Executor
 
+	policy  *gapi.Policy
 	run     *cloudrun.Service
 	logging *cloudlogging.Service
 	secrets *gsecrets.Service
@@ -91,14 +92,14 @@ func New(o Options) (*Server, error) {
 	if o.NewID == nil {
 		o.NewID = randomID
 	}
-	s := &Server{o: o, faults: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), executor: o.Executor}
+	s := &Server{o: o, faults: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), executor: o.Executor, policy: &gapi.Policy{}}
 	if s.executor == nil {
 		s.executor = run.NewProcesses(nil)
 	}
 	project := gapi.Project{ID: o.Project, Number: o.Number}
-	s.logging = cloudlogging.New(cloudlogging.Options{Project: project, Now: o.Now})
-	s.secrets = gsecrets.New(gsecrets.Options{Project: project, Now: o.Now})
-	s.run = cloudrun.New(cloudrun.Options{Project: project, Location: o.Location, Now: o.Now, NewID: o.NewID, Caller: "pocket@" + o.Project + ".iam.gserviceaccount.com",
+	s.logging = cloudlogging.New(cloudlogging.Options{Project: project, Policy: s.policy, Now: o.Now})
+	s.secrets = gsecrets.New(gsecrets.Options{Project: project, Policy: s.policy, Now: o.Now})
+	s.run = cloudrun.New(cloudrun.Options{Project: project, Policy: s.policy, Location: o.Location, Now: o.Now, NewID: o.NewID, Caller: "pocket@" + o.Project + ".iam.gserviceaccount.com",
 		Executor: s.executor, Logs: s.logging, Secret: s.secrets.Value})
 	if err := s.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("pocket gcp: read its state: %w", err), s.executor.Close())
@@ -173,6 +174,9 @@ func (s *Server) Faults() *fault.Plan { return s.faults }
 // Calls returns the record of calls. Bodies are the messages as JSON, however
 // they came.
 func (s *Server) Calls() *fault.Recorder { return s.calls }
+
+// Policy returns what the caller may do, to take permissions away.
+func (s *Server) Policy() *gapi.Policy { return s.policy }
 
 // Run returns Cloud Run, for its knobs.
 func (s *Server) Run() *cloudrun.Service { return s.run }

@@ -172,6 +172,9 @@ func (s *Service) checkResources(names []string) error {
 		if kind != "projects" || !s.o.Project.Is(id) {
 			return gapi.PermissionDenied("logging.logEntries.list", name)
 		}
+		if err := s.o.Policy.Check("logging.logEntries.list", name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 // Options are what the service needs of its surroundings.
 type Options struct {
 	Project gapi.Project
+	// Policy is what the caller may do; nil allows everything.
+	Policy *gapi.Policy
 	// Now is the cloud's clock.
 	Now func() time.Time
 }

@@ -27,7 +27,9 @@ type result struct {
 	signal int
 	// cancelled says that the attempt was stopped on request.
 	cancelled bool
-	reason    runpb.Condition_ExecutionReason
+	// missing says that the image isn't there, so that nothing is tried again.
+	missing bool
+	reason  runpb.Condition_ExecutionReason
 }
 
 func (r result) success() bool { return r.message == "" && !r.cancelled }
@@ -59,7 +61,7 @@ func (s *Service) runTask(e *execution, t *task, abort <-chan struct{}) *outcome
 
 	for n := 0; ; n++ {
 		r := s.attempt(e, t, n, abort)
-		again := !r.success() && !r.cancelled && n < int(t.view.MaxRetries) && !stopped(e.cancel, abort, s.end)
+		again := !r.success() && !r.cancelled && !r.missing && n < int(t.view.MaxRetries) && !stopped(e.cancel, abort, s.end)
 		s.mu.Lock()
 		if again {
 			s.retryTask(e, t, r)
@@ -71,6 +73,9 @@ func (s *Service) runTask(e *execution, t *task, abort <-chan struct{}) *outcome
 		s.mu.Unlock()
 		if r.success() || r.cancelled {
 			return nil
+		}
+		if r.missing {
+			return imageMissing(t, "")
 		}
 		text := fmt.Sprintf("Task %s failed with message: %s", t.id(e), r.message)
 		if r.exit != nil {
@@ -165,7 +170,7 @@ func (s *Service) attempt(e *execution, t *task, n int, abort <-chan struct{}) r
 		var start *run.StartError
 		text := err.Error()
 		if errors.As(err, &start) && start.Phase == run.Pull {
-			text = "Image '" + c.Image + "' not found."
+			return result{message: imageMissing(t, "").message, code: codes.NotFound, missing: true}
 		}
 		text = "Application failed to start: " + text
 		log.system(ltype.LogSeverity_ERROR, text)

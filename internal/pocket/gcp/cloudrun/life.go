@@ -97,8 +97,7 @@ func (s *Service) prepare(e *execution) *outcome {
 		if why := s.await(e, m.After); why != nil {
 			return why
 		}
-		text := "Image '" + e.tasks[0].view.Containers[0].Image + "' not found."
-		return &outcome{failed: containerReady, message: words(m, text), common: runpb.Condition_CONTAINER_MISSING, code: codes.NotFound}
+		return imageMissing(e.tasks[0], m.Message)
 	}
 	s.change(e, func(v *runpb.Execution) {
 		v.Conditions = with(v.Conditions, condition(containerReady, runpb.Condition_CONDITION_SUCCEEDED, fmt.Sprintf("Imported container image in %s.", since(s, begin)), v.UpdateTime))
@@ -125,6 +124,12 @@ func (s *Service) prepare(e *execution) *outcome {
 		v.Conditions = with(v.Conditions, condition(started, runpb.Condition_CONDITION_SUCCEEDED, fmt.Sprintf("Started deployed execution in %s.", since(s, begin)), v.UpdateTime))
 	})
 	return nil
+}
+
+// imageMissing is the end of an execution whose image isn't there.
+func imageMissing(t *task, message string) *outcome {
+	text := cmp.Or(message, "Image '"+t.view.Containers[0].Image+"' not found.")
+	return &outcome{failed: containerReady, message: text, common: runpb.Condition_CONTAINER_MISSING, code: codes.NotFound}
 }
 
 func since(s *Service, begin time.Time) string {

@@ -12,7 +12,7 @@ func (s *Service) location(project, location, permission, name string) error {
 	if location != s.o.Location {
 		return refuse(ruleLocation, "Location %s is not found or access is unauthorized.", location)
 	}
-	return nil
+	return s.o.Policy.Check(permission, name)
 }
 
 // parse reads a name of a pattern whose first two stars are project and

@@ -26,6 +26,11 @@ func (a jobsAPI) RunJob(_ context.Context, r *runpb.RunJobRequest) (*longrunning
 	if err != nil {
 		return nil, err
 	}
+	if r.Overrides != nil {
+		if err := s.o.Policy.Check("run.jobs.runWithOverrides", r.Name); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	j, err := s.findJob(id[0])
 	if err == nil {

@@ -21,6 +21,8 @@ import (
 type Options struct {
 	Project  gapi.Project
 	Location string
+	// Policy is what the caller may do; nil allows everything.
+	Policy *gapi.Policy
 	// Now is the cloud's clock.
 	Now func() time.Time
 	// NewID returns 32 hexadecimal digits, new each time; nil means random

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"cloud.google.com/go/iam/apiv1/iampb"
 	pb "cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -274,6 +275,15 @@ func (s *Service) setState(name, etag, permission string, state pb.SecretVersion
 		}
 	}
 	return proto.CloneOf(v.view), nil
+}
+
+// TestIamPermissions tells which of some permissions on a secret the caller has.
+// The secret need not exist.
+func (s *Service) TestIamPermissions(_ context.Context, r *iampb.TestIamPermissionsRequest) (*iampb.TestIamPermissionsResponse, error) {
+	if _, err := s.secretID(r.Resource, ""); err != nil {
+		return nil, err
+	}
+	return &iampb.TestIamPermissionsResponse{Permissions: s.o.Policy.Granted(r.Permissions)}, nil
 }
 
 func checkEtag(given, current string) error {

@@ -21,6 +21,8 @@ import (
 // Options are what the service needs of its surroundings.
 type Options struct {
 	Project gapi.Project
+	// Policy is what the caller may do; nil allows everything.
+	Policy *gapi.Policy
 	// Now is the cloud's clock.
 	Now func() time.Time
 }
@@ -174,7 +176,7 @@ func (s *Service) parent(name, permission string) error {
 	if !s.o.Project.Is(values[0]) {
 		return gapi.PermissionDenied(permission, name)
 	}
-	return nil
+	return s.o.Policy.Check(permission, name)
 }
 
 // secretID reads projects/*/secrets/*.
@@ -189,7 +191,7 @@ func (s *Service) secretID(name, permission string) (string, error) {
 	if !s.o.Project.Is(values[0]) {
 		return "", gapi.PermissionDenied(permission, name)
 	}
-	return values[1], nil
+	return values[1], s.o.Policy.Check(permission, name)
 }
 
 // versionID reads projects/*/secrets/*/versions/*.
@@ -204,7 +206,7 @@ func (s *Service) versionID(name, permission string) (id, versionID string, err 
 	if !s.o.Project.Is(values[0]) {
 		return "", "", gapi.PermissionDenied(permission, name)
 	}
-	return values[1], values[2], nil
+	return values[1], values[2], s.o.Policy.Check(permission, name)
 }
 
 var idForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`) })
