@@ -76,6 +76,14 @@ func TestECSRun(t *testing.T) {
 	}
 }
 
+// TestECSNoProgram: a program that the image doesn't have is 127, as with docker run.
+func TestECSNoProgram(t *testing.T) {
+	p, _ := onECS(t, "off")
+	if _, code := p.do("run", "--on", "aws-ecs", "--image", "busybox:local", "--", "no-such-program"); code != 127 {
+		t.Errorf("exit %d", code)
+	}
+}
+
 // TestECSInterrupt: Ctrl-C stops the task, and the program waits for the proof.
 func TestECSInterrupt(t *testing.T) {
 	p, cloud := onECS(t, "on")

@@ -98,7 +98,7 @@ func (x *Session) knownAccount(ctx context.Context, s Settings) (string, error) 
 	c, err := x.WhoAmI(ctx)
 	if err != nil {
 		var e *sdk.Error
-		if errors.As(err, &e) && e.Remedy == "" {
+		if errors.As(err, &e) && e.Remedy == "" && s.Endpoint == "" {
 			named := *e
 			named.Remedy = "or set account under config:, which saves the question"
 			return "", &named

@@ -9,6 +9,7 @@ import (
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -85,8 +86,46 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, err)
 	default:
 		x.classify(e, err)
+		e.Err = plainly(err)
+		if e.Code == sdk.Unavailable && x.Endpoint != "" && ErrorCode(err) == "" {
+			e.Remedy = "is the pocket cloud at " + x.Endpoint + " running? `windlass pocket up` starts one"
+		}
 	}
 	return e
+}
+
+// told is an error of the vendor's in fewer words.
+type told struct {
+	text string
+	err  error
+}
+
+func (t *told) Error() string { return t.text }
+
+func (t *told) Unwrap() error { return t.err }
+
+// plainly says what was called and what came of it: the vendor's own text names
+// layers of its client. The vendor's errors stay beneath.
+func plainly(err error) error {
+	var op *smithy.OperationError
+	if !errors.As(err, &op) {
+		return err
+	}
+	call := op.Service() + " " + op.Operation() + ": "
+	var api smithy.APIError
+	var send *smithyhttp.RequestSendError
+	switch {
+	case errors.As(err, &api):
+		text := call + api.ErrorCode() + ": " + api.ErrorMessage()
+		var response *awshttp.ResponseError
+		if errors.As(err, &response) && response.ServiceRequestID() != "" {
+			text += " (request " + response.ServiceRequestID() + ")"
+		}
+		return &told{text, err}
+	case errors.As(err, &send):
+		return &told{call + send.Err.Error(), err}
+	}
+	return err
 }
 
 func (x *Session) classify(e *sdk.Error, err error) {

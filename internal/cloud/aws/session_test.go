@@ -248,6 +248,25 @@ func TestCall(t *testing.T) {
 	}
 }
 
+// TestPlainly: an error says what was called and what came of it, and the
+// vendor's own error is beneath.
+func TestPlainly(t *testing.T) {
+	x := &Session{provider: "p", timeout: time.Second, Endpoint: "http://127.0.0.1:1"}
+	api := &smithy.OperationError{ServiceID: "ECS", OperationName: "RunTask", Err: answer("ClientException", 400, nil)}
+	err := x.Call(t.Context(), "run job", func(context.Context) error { return api })
+	if got, want := err.Error(), "run job: provider p: ECS RunTask: ClientException: m"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if ErrorCode(err) != "ClientException" || !errors.Is(err, api) {
+		t.Errorf("the vendor's error is lost: %v", err)
+	}
+	send := &smithy.OperationError{ServiceID: "ECS", OperationName: "RunTask", Err: &smithyhttp.RequestSendError{Err: errors.New("connection refused")}}
+	err = x.Call(t.Context(), "run job", func(context.Context) error { return send })
+	if got := err.Error(); !strings.HasPrefix(got, "run job: provider p: ECS RunTask: connection refused; is the pocket cloud") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestBudget: one budget for an account and region, whoever asks; a wait ends
 // with its context, and gives its turn back.
 func TestBudget(t *testing.T) {
