@@ -30,7 +30,7 @@ const (
 type link struct {
 	outputs  []*output
 	follow   bool
-	tail     int // -1 for all
+	tail     int // 0 or less for all
 	patience time.Duration
 	made     time.Time
 }
@@ -112,14 +112,14 @@ func (s *Server) invocationLogs(c *call) (any, *Error) {
 // logs gives out the address of a log: a live one while output may still come,
 // historic ones after.
 func (s *Server) logs(c *call, outputs []*output) (any, *Error) {
-	l := link{outputs: outputs, tail: -1, patience: patience, made: time.Now()}
+	l := link{outputs: outputs, patience: patience, made: time.Now()}
 	var err error
 	if text := c.query.Get("follow"); text != "" {
 		if l.follow, err = strconv.ParseBool(text); err != nil {
 			return nil, refuse(ruleQuery, "follow is true or false")
 		}
 	}
-	if text := c.query.Get("tail_lines"); text != "" {
+	if text := c.query.Get("tail_lines"); text != "" { // godo and doctl send 0 and -1 for all
 		if l.tail, err = strconv.Atoi(text); err != nil {
 			return nil, refuse(ruleQuery, "tail_lines is a number")
 		}
@@ -190,7 +190,7 @@ func (l *link) present() []string {
 			out = append(out, line.text(o.Name))
 		}
 	}
-	if l.tail >= 0 && len(out) > l.tail {
+	if l.tail > 0 && len(out) > l.tail {
 		out = out[len(out)-l.tail:]
 	}
 	return out
@@ -208,9 +208,9 @@ func (l *link) stream(ctx context.Context, emit func(string) error) error {
 	}
 	// With a tail, only so many of the lines that are there come first.
 	skip := 0
-	if l.tail >= 0 {
+	if l.tail > 0 {
 		whole := *l
-		whole.tail = -1
+		whole.tail = 0
 		skip = max(0, len(whole.present())-l.tail)
 	}
 	for _, o := range l.outputs {
@@ -248,6 +248,7 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusOK)
 		flush := http.NewResponseController(w).Flush
+		_ = flush() // the caller learns at once that it listens
 		_ = l.stream(ctx, func(text string) error { // a caller that has gone misses nothing
 			_, err := w.Write([]byte(text + "\n"))
 			_ = flush()

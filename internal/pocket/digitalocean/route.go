@@ -43,7 +43,7 @@ func routes() []route {
 		{"GET", one, "apps_get", read, []string{"name"}, (*Server).getApp},
 		{"PUT", one, "apps_update", update, nil, (*Server).updateApp},
 		{"DELETE", one, "apps_delete", remove, nil, (*Server).deleteApp},
-		{"POST", "/v2/apps/propose", "apps_validate_appSpec", create, nil, (*Server).propose},
+		{"POST", "/v2/apps/propose", "apps_validate_appSpec", read, nil, (*Server).propose},
 		{"GET", "/v2/apps/regions", "apps_list_regions", read, nil, (*Server).listRegions},
 		{"GET", "/v2/apps/tiers/instance_sizes", "apps_list_instanceSizes", read, nil, (*Server).listSizes},
 		{"GET", "/v2/apps/tiers/instance_sizes/{slug}", "apps_get_instanceSize", read, nil, (*Server).getSize},
