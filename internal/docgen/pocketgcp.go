@@ -20,8 +20,12 @@ func pocketGCP() ([]byte, error) {
 	}
 	var rules [][]string
 	for _, r := range gcp.Rules() {
+		refused := "-"
+		if r.Code != grpccodes.OK {
+			refused = code(googleCode(r.Code))
+		}
 		page := r.Doc[strings.LastIndexByte(r.Doc, '/')+1:]
-		rules = append(rules, []string{code(r.ID), r.Text, code(googleCode(r.Code)), "[" + page + "](" + r.Doc + ")"})
+		rules = append(rules, []string{code(r.ID), r.Text, refused, "[" + page + "](" + r.Doc + ")"})
 	}
 	return render("pocket-gcp.md", map[string]string{
 		"Operations": table([]string{"Service", "Methods"}, offered),

@@ -59,6 +59,9 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 	}
 	var reply any
 	err := s.authenticate(ctx)
+	if err == nil {
+		err = s.limits.take(call.Action, s.o.Number, s.o.Now())
+	}
 	switch {
 	case effect.Refuse != nil:
 		err = refusal(ctx, *effect.Refuse)

@@ -43,6 +43,60 @@ func TestF16Quota(t *testing.T) {
 	c.ended(t, "more", nil)
 }
 
+// TestRetention drops the oldest of a job's completed executions, then all.
+func TestRetention(t *testing.T) {
+	c := newCloud(t, Options{})
+	c.Run().TuneKnobs(func(k *cloudrun.Knobs) { k.MaxRetained = 2 })
+	c.create(t, "job", jobOf("true"))
+	var ended []*runpb.Execution
+	for range 3 {
+		ended = append(ended, c.ended(t, "job", nil))
+	}
+	c.ended(t, "job", nil)
+	for i, e := range ended {
+		_, err := c.execs.GetExecution(t.Context(), &runpb.GetExecutionRequest{Name: e.Name})
+		if want := map[bool]codes.Code{true: codes.NotFound, false: codes.OK}[i == 0]; status.Code(err) != want {
+			t.Errorf("execution %d: %v, want %s", i, err, want)
+		}
+	}
+	if got := c.output(t, ended[0], "varlog/system"); got != "Container called exit(0).\n" {
+		t.Errorf("the log of an execution that was dropped is %q", got)
+	}
+	c.Run().Forget()
+	if list, err := c.execs.ListExecutions(t.Context(), &runpb.ListExecutionsRequest{Parent: parent + "/jobs/job"}); err != nil || len(list.Executions) != 0 {
+		t.Errorf("forgotten executions: %v, %v", list, err)
+	}
+}
+
+// TestLimits counts calls by the minute.
+func TestLimits(t *testing.T) {
+	var passed atomic.Int64
+	c := newCloud(t, Options{Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(passed.Load())) }})
+	c.SetLimits(Limit{Name: "Read requests", Actions: []string{"run:Get*", "run:List*"}, PerMinute: 2})
+	list := func() error {
+		_, err := c.jobs.ListJobs(t.Context(), &runpb.ListJobsRequest{Parent: parent})
+		return err
+	}
+	get := func() error {
+		_, err := c.jobs.GetJob(t.Context(), &runpb.GetJobRequest{Name: parent + "/jobs/none"})
+		return err
+	}
+	if err := list(); err != nil {
+		t.Error(err)
+	}
+	if err := get(); status.Code(err) != codes.NotFound {
+		t.Error(err)
+	}
+	if err := list(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "Read requests per minute") {
+		t.Errorf("beyond the quota: %v", err)
+	}
+	c.create(t, "other", jobOf("true"))
+	passed.Store(int64(time.Minute))
+	if err := list(); err != nil {
+		t.Errorf("in the next minute: %v", err)
+	}
+}
+
 // TestDelete deletes a job while it runs, and looks at it meanwhile.
 func TestDelete(t *testing.T) {
 	c := newCloud(t, Options{})

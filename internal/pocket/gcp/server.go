@@ -61,6 +61,7 @@ type Server struct {
 	o        Options
 	faults   *fault.Plan
 	calls    *fault.Recorder
+	limits   limits
 	executor run.Executor
 
 	policy  *gapi.Policy

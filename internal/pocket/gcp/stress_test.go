@@ -40,12 +40,12 @@ func TestStress(t *testing.T) {
 		all.Go(func() {
 			j := jobOf("x")
 			j.Template.TaskCount, j.Template.Template.Retries = 5, &runpb.TaskTemplate_MaxRetries{MaxRetries: 1}
-			op, err := c.jobs.CreateJob(t.Context(), &runpb.CreateJobRequest{Parent: parent, JobId: id, Job: j})
-			if err != nil {
+			if _, err := c.jobs.CreateJob(t.Context(), &runpb.CreateJobRequest{Parent: parent, JobId: id, Job: j}); err != nil {
 				t.Error(err)
 				return
 			}
-			if op, err = c.jobs.RunJob(t.Context(), &runpb.RunJobRequest{Name: parent + "/jobs/" + id}); err != nil {
+			op, err := c.jobs.RunJob(t.Context(), &runpb.RunJobRequest{Name: parent + "/jobs/" + id})
+			if err != nil {
 				t.Error(err)
 				return
 			}

@@ -102,6 +102,40 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
+// FuzzWriter cuts output at any places: what was written comes back, line by
+// line, whatever the cuts.
+func FuzzWriter(f *testing.F) {
+	f.Add("one\ntwo", uint8(2))
+	f.Add("{\"severity\":\"ERROR\",\"a\":1}\n", uint8(5))
+	f.Add("\xff\n\n{", uint8(1))
+	f.Fuzz(func(t *testing.T, text string, cut uint8) {
+		s, _ := newService()
+		s.SetKnobs(Knobs{})
+		c := s.Open(source())
+		out := c.Stdout()
+		for rest := text; rest != ""; {
+			n := min(int(cut)+1, len(rest))
+			write(t, out, rest[:n])
+			rest = rest[n:]
+		}
+		c.Close()
+		lines := strings.Split(strings.ToValidUTF8(text, "\ufffd"), "\n")
+		if lines[len(lines)-1] == "" {
+			lines = lines[:len(lines)-1]
+		}
+		entries := s.entries
+		if len(entries) != len(lines) {
+			t.Fatalf("%d lines became %d entries", len(lines), len(entries))
+		}
+		slices.SortFunc(entries, func(a, b *entry) int { return int(a.seq - b.seq) })
+		for i, e := range entries {
+			if e.view.GetJsonPayload() == nil && e.view.GetTextPayload() != lines[i] {
+				t.Fatalf("line %d is %q, was %q", i, e.view.GetTextPayload(), lines[i])
+			}
+		}
+	})
+}
+
 // TestF61Quota reads more often than a project may.
 func TestF61Quota(t *testing.T) {
 	s, c := newService()

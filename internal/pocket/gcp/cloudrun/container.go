@@ -15,6 +15,7 @@ import (
 const (
 	maxContainers = 10
 	maxVariables  = 1000
+	maxArgs       = 1000
 	maxVariable   = 32768
 	mebi          = 1 << 20
 	gibi          = 1 << 30
@@ -57,6 +58,9 @@ func (s *Service) normaliseContainer(field string, c *runpb.Container, volumes m
 	if !imageForm().MatchString(c.Image) {
 		return violation(ruleImage, field+".image", "%q is no name of an image.", c.Image)
 	}
+	if err := checkArgs(field, c.Args); err != nil {
+		return err
+	}
 	if len(c.Ports) > 0 {
 		return violation(rulePorts, field+".ports", "ports are not supported for jobs.")
 	}
@@ -82,6 +86,13 @@ func (s *Service) normaliseContainer(field string, c *runpb.Container, volumes m
 	}
 	if len(c.VolumeMounts) > 0 {
 		return refuse(ruleUnsupported, "The pocket cloud doesn't mount volumes.")
+	}
+	return nil
+}
+
+func checkArgs(field string, args []string) error {
+	if len(args) > maxArgs {
+		return violation(ruleArgs, field+".args", "there are %d, at most %d are allowed.", len(args), maxArgs)
 	}
 	return nil
 }

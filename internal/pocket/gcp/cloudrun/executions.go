@@ -100,6 +100,38 @@ func newestFirst(born time.Time, id string) string {
 	return fmt.Sprintf("%019d/%s", math.MaxInt64-born.UnixNano(), id)
 }
 
+// quotaRetained is how many completed executions a job keeps:
+// https://cloud.google.com/run/quotas
+const quotaRetained = 1000
+
+// retain drops a job's oldest completed executions beyond the quota. The lock is
+// held.
+func (s *Service) retain(j *job) {
+	completed := 0
+	for _, e := range j.executions {
+		if e.view.CompletionTime != nil {
+			completed++
+		}
+	}
+	excess := completed - cmp.Or(s.knobs.MaxRetained, quotaRetained)
+	j.executions = slices.DeleteFunc(j.executions, func(e *execution) bool {
+		if excess <= 0 || e.view.CompletionTime == nil {
+			return false
+		}
+		excess--
+		return true
+	})
+}
+
+// Forget drops all completed executions at once, as if they were old.
+func (s *Service) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		j.executions = slices.DeleteFunc(j.executions, func(e *execution) bool { return e.view.CompletionTime != nil })
+	}
+}
+
 // CancelExecution stops an execution. Its operation is done, without an error,
 // when all tasks have ended.
 func (a executionsAPI) CancelExecution(_ context.Context, r *runpb.CancelExecutionRequest) (*longrunningpb.Operation, error) {

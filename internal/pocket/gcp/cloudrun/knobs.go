@@ -51,6 +51,9 @@ type Knobs struct {
 	MaxJobs int
 	// MaxExecutions bounds running executions; 0 means the quota's 1,000.
 	MaxExecutions int
+	// MaxRetained bounds a job's completed executions; 0 means the quota's
+	// 1,000.
+	MaxRetained int
 }
 
 // DefaultKnobs are those of a calm service.

@@ -43,6 +43,8 @@ const (
 	ruleImage         = "run-image"
 	rulePorts         = "run-ports"
 	ruleServiceOnly   = "run-service-only"
+	ruleArgs          = "run-args"
+	ruleRetention     = "run-retention"
 	ruleEnvCount      = "run-env-count"
 	ruleEnvName       = "run-env-name"
 	ruleEnvReserved   = "run-env-reserved"
@@ -123,6 +125,8 @@ func Rules() gapi.Table {
 		{ID: ruleImage, Code: invalid, Text: "A container has an image, named as images are.", Doc: containers},
 		{ID: rulePorts, Code: invalid, Text: "A job's container has no ports.", Doc: contract},
 		{ID: ruleServiceOnly, Code: invalid, Text: "Source code, base images and idle CPU are for services.", Doc: containers},
+		{ID: ruleArgs, Code: invalid, Text: "A container has up to 1,000 arguments.", Doc: quotasDoc},
+		{ID: ruleRetention, Text: "A job keeps its 1,000 newest completed executions.", Doc: quotasDoc},
 		{ID: ruleEnvCount, Code: invalid, Text: "A container has up to 1,000 variables.", Doc: conf + "jobs/environment-variables"},
 		{ID: ruleEnvName, Code: invalid, Text: "A variable has a name without an equals sign.", Doc: containers + "#EnvVar"},
 		{ID: ruleEnvReserved, Code: invalid, Text: "The variables of the container contract are reserved.", Doc: conf + "jobs/environment-variables"},

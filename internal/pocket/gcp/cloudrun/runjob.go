@@ -129,6 +129,9 @@ func (s *Service) override(t *runpb.ExecutionTemplate, o *runpb.RunJobRequest_Ov
 		if c.ClearArgs && len(c.Args) > 0 {
 			return violation(ruleOverrideArgs, at+".clear_args", "must not be set together with args.")
 		}
+		if err := checkArgs(at, c.Args); err != nil {
+			return err
+		}
 		if c.ClearArgs || len(c.Args) > 0 {
 			target.Args = slices.Clone(c.Args)
 		}
@@ -207,6 +210,7 @@ func (s *Service) launch(j *job, id string, t *runpb.ExecutionTemplate) *executi
 	e.op = s.newOperation(e.view)
 	e.op.meta = func() proto.Message { return e.show() }
 	j.executions = append(j.executions, e)
+	s.retain(j)
 	s.running++
 	v := proto.CloneOf(j.view)
 	v.ExecutionCount++
