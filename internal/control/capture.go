@@ -200,6 +200,7 @@ func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.Log
 	for it, err := range logger.JobLogs(ctx, req) {
 		if err != nil {
 			if quiet.settled() {
+				failpoint.Hit("call.logs.after")
 				return got, quiet.verdict(k), nil
 			}
 			return got, "", err
@@ -214,6 +215,7 @@ func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.Log
 		}
 	}
 	if quiet.settled() {
+		failpoint.Hit("call.logs.after")
 		return got, quiet.verdict(k), nil
 	}
 	return got, "", sdk.Errorf(sdk.Unavailable, "read log", "the stream ended without an end")

@@ -60,6 +60,8 @@ type host struct {
 	docker string
 	// network is that of jobs on Docker; empty is the engine's own.
 	network string
+	// extra is the configuration of further providers.
+	extra string
 	// held holds jobs back until release.
 	held bool
 	// slow makes jobs last long enough to be seen running.
@@ -75,11 +77,14 @@ func newHost(t *testing.T, driver string) *host {
 	if driver == "docker" {
 		h.docker = testneed.Docker(t)
 	}
+	if driver == "aws-ecs" {
+		h.startPocket()
+	}
 	config := `providers:
   fake: {kind: fake, poll_interval: 100ms}
   refusing: {kind: fake, poll_interval: 100ms, config: {knobs: {faults: [{op: RunJob, kind: error, status: 400, times: -1}]}}}
   doubtful: {kind: fake, poll_interval: 100ms, config: {submit: search, found_within: 200ms, list_consistent: false, knobs: {faults: [{op: RunJob, kind: reset}]}}}
-`
+` + h.extra
 	if err := os.WriteFile(filepath.Join(h.dir, "windlass.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +163,8 @@ func (h *host) job(flags ...string) []string {
 		if h.network != "" {
 			args = append(args, "--network", h.network)
 		}
+	case "aws-ecs":
+		args = append(args, "--image", "img", "-e", "EFFECT="+h.effect)
 	}
 	if h.held {
 		args = append(args, "-e", "GO="+h.goFile())
@@ -189,6 +196,8 @@ func (h *host) hang(flags ...string) []string {
 		if h.network != "" {
 			args = append(args, "--network", h.network)
 		}
+	case "aws-ecs":
+		args = append(args, "--image", "img", "-e", "EFFECT="+h.effect)
 	}
 	return append(args, "--", "sh", "-c", `trap 'exit 9' TERM; echo x >>"$EFFECT"; while :; do sleep 0.1; done`)
 }

@@ -25,6 +25,9 @@ func (h *host) refused() []string {
 	if h.driver == "docker" {
 		return []string{"run", "--on", "docker", "--image", "windlass.invalid/none:1", "--option", "pull=always", "--", "true"}
 	}
+	if h.driver == "aws-ecs" {
+		return []string{"run", "--on", "ecs-nowhere", "--image", "img", "--", "true"}
+	}
 	return []string{"run", "--on", "refusing", "--image", "missing", "--", "true"}
 }
 
@@ -115,6 +118,13 @@ func (h *host) finished(id string) {
 func (h *host) wholeOutput(id string) {
 	h.t.Helper()
 	r := h.run("", "logs", id)
+	if h.driver == "aws-ecs" {
+		// ECS keeps both streams as one.
+		before, after, found := strings.Cut(r.stdout, "err\n")
+		if r.stdout = before + after; found {
+			r.stderr += "err\n"
+		}
+	}
 	lines := strings.Count(r.stdout, "\n")
 	first, last, _ := strings.Cut(strings.TrimSuffix(r.stdout, "\n"), "\n")
 	last = last[strings.LastIndexByte(last, '\n')+1:]

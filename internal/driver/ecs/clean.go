@@ -121,3 +121,21 @@ func (p *provider) deregister(ctx context.Context, op, arn string) error {
 	}
 	return err
 }
+
+// dropUnused takes a refused launch's definition away again, unless it serves
+// others. It is tidying: what it can't do is the reaper's.
+func (p *provider) dropUnused(ctx context.Context, cluster, family string) {
+	d, err := p.describeDefinition(ctx, family)
+	if err != nil || d == nil || !d.active() || d.tags[sdk.LabelOwner] != p.owner || p.tasks.using(d.arn()) {
+		return
+	}
+	if used, err := p.used(ctx, cluster, family, ""); used || err != nil && sdk.CodeOf(err) != sdk.FailedPrecondition {
+		return
+	}
+	if p.definitions.forget(ctx, family) != nil {
+		return
+	}
+	if err := p.deregister(ctx, opClean, d.arn()); err != nil {
+		p.log.Debug("definition not deregistered", "definition", d.arn(), "err", err)
+	}
+}

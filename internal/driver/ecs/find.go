@@ -6,14 +6,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"github.com/windlass-run/windlass/internal/cloud/aws"
 	"github.com/windlass-run/windlass/sdk"
 )
 
 const opFind = "find jobs"
 
 // FindJobs implements sdk.JobFinder. ECS's lists are eventually consistent and
-// forget, so that a search never proves absence: a launch in doubt is sent again
-// with its token.
+// forget, so that a search never proves absence, but for a cluster that isn't
+// there: a launch in doubt is sent again with its token.
 //
 // A task is sought by startedBy, which may stand with no other filter and finds
 // what is to run; and among the stopped ones, for a task that ended sooner than
@@ -61,6 +62,11 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 			}
 			return true
 		})
+		if aws.ErrorCode(err) == "ClusterNotFoundException" && r.Launch != nil {
+			// A cluster with tasks can't be deleted, and one that isn't there
+			// took none.
+			return sdk.FindJobsResult{Outcome: sdk.FindAbsent}, nil
+		}
 		if err != nil {
 			return sdk.FindJobsResult{}, err
 		}

@@ -59,6 +59,9 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		task, adopted, err = p.start(ctx, in)
 	}
 	if err != nil {
+		if sdk.IsClear(err) && !sdk.IsRetryable(err) {
+			p.dropUnused(ctx, req.Run.Cluster, req.Run.Family)
+		}
 		return sdk.RunJobResult{}, err
 	}
 	h := p.handle(task, place{cluster: req.Run.Cluster, group: req.Definition.Container.LogOptions["awslogs-group"],

@@ -138,6 +138,30 @@ func TestF7FamilyLock(t *testing.T) {
 	}
 }
 
+// TestRefusedLeavesNothing: a launch that is refused for good takes its
+// definition away again, unless others use it.
+func TestRefusedLeavesNothing(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	refuse := func() {
+		remove := w.cloud.Faults().Add(fault.Rule{Action: "ecs:RunTask", Count: 1, Effect: fault.Effect{Refuse: w.cloud.Deny("pocket", "ecs:RunTask", "*")}})
+		defer remove()
+		if _, err := w.open().RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("sleep 100"))}); sdk.CodeOf(err) != sdk.PermissionDenied {
+			t.Fatalf("got %v", err)
+		}
+	}
+	refuse()
+	if n := w.count("ecs:DeregisterTaskDefinition"); n != 1 {
+		t.Errorf("%d definitions deregistered", n)
+	}
+	h := w.run(p, w.plan(p, shell("sleep 100")))
+	w.running(p, h)
+	refuse()
+	if n := w.count("ecs:DeregisterTaskDefinition"); n != 1 {
+		t.Errorf("a definition in use was deregistered")
+	}
+}
+
 // TestInactiveDefinition: a definition that somebody deregistered since is
 // registered again, and the launch goes on.
 func TestInactiveDefinition(t *testing.T) {
@@ -235,6 +259,19 @@ func TestFindNothing(t *testing.T) {
 		if res, err := p.FindJobs(t.Context(), r); err != nil || res.Outcome != sdk.FindNotVisible || !res.VisibleAt.IsZero() {
 			t.Errorf("%+v: %+v, %v", r, res, err)
 		}
+	}
+}
+
+// TestFindWithoutCluster: a cluster that isn't there has taken no launch.
+func TestFindWithoutCluster(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, map[string]any{"cluster": "nowhere"})
+	p := w.open()
+	l := w.plan(p, shell("true"))
+	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || !sdk.IsClear(err) || sdk.IsRetryable(err) {
+		t.Errorf("run: %v", err)
+	}
+	if res, err := p.FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l, SentAt: time.Now()}); err != nil || res.Outcome != sdk.FindAbsent {
+		t.Errorf("find: %+v, %v", res, err)
 	}
 }
 

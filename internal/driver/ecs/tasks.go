@@ -79,6 +79,13 @@ func (k *tasks) sharing(h sdk.JobHandle) bool {
 	return n > 0
 }
 
+// using reports whether tasks are known that use a definition.
+func (k *tasks) using(definition string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.uses[definition] > 0
+}
+
 // get returns a copy of what is known.
 func (k *tasks) get(arn string) (task, bool) {
 	k.mu.Lock()
