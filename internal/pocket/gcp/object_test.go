@@ -2,6 +2,7 @@ package gcp
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -294,6 +295,17 @@ func TestFaults(t *testing.T) {
 		t.Errorf("the calls were recorded as %+v", calls)
 	}
 
+	c.Faults().Clear()
+	c.Faults().Add(fault.Rule{Action: "run:GetJob", Effect: fault.Effect{Drop: true}})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/v2/"+parent+"/jobs/job", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := c.web.Do(r); err == nil {
+		_ = resp.Body.Close()
+		t.Errorf("a reply by REST that was lost came: %s", resp.Status)
+	}
+	c.Faults().Clear()
 	throttle := Throttle()
 	throttle.RetryAfter = 1500 * time.Millisecond
 	c.Faults().Add(fault.Rule{Action: "run:ListJobs", Effect: fault.Effect{Refuse: throttle}})

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"cloud.google.com/go/run/apiv2/runpb"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -84,6 +85,9 @@ func (s *Service) put(j *job, view *runpb.Job, validateOnly bool) (*longrunningp
 	view.Conditions = []*runpb.Condition{condition("ResourcesAvailable", runpb.Condition_CONDITION_RECONCILING, "", now)}
 	if validateOnly {
 		return s.newOperation(view).finish(s, view, nil).show(s), nil
+	}
+	if s.closed {
+		return nil, gapi.Errorf(codes.Unavailable, "The pocket cloud was closed.")
 	}
 	token := view.GetStartExecutionToken() + view.GetRunExecutionToken()
 	if token != "" {
