@@ -248,7 +248,7 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusOK)
 		flush := http.NewResponseController(w).Flush
-		_ = flush() // the caller learns at once that it listens
+		_ = flush()                                 // the caller learns at once that it listens
 		_ = l.stream(ctx, func(text string) error { // a caller that has gone misses nothing
 			_, err := w.Write([]byte(text + "\n"))
 			_ = flush()
