@@ -78,6 +78,9 @@ func (x *Session) withChain(ctx context.Context, s Settings, cfg *awssdk.Config)
 	if strings.EqualFold(v["AWS_EC2_METADATA_DISABLED"], "true") {
 		opts = append(opts, config.WithEC2IMDSClientEnableState(imds.ClientDisabled))
 	}
+	if e := v["AWS_EC2_METADATA_SERVICE_ENDPOINT"]; e != "" {
+		opts = append(opts, config.WithEC2IMDSEndpoint(e))
+	}
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	got, err := config.LoadDefaultConfig(ctx, opts...)

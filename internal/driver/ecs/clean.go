@@ -72,6 +72,7 @@ func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (bool, err
 		return false, err
 	}
 	e.ready = false
+	p.definitions.drop(str(d.def.Family))
 	p.tasks.drop(h)
 	return true, nil
 }

@@ -43,6 +43,14 @@ func (d *definitions) of(family string) *defined {
 	return e
 }
 
+// drop takes an inactive family out of memory. Who waits for it still looks for
+// himself.
+func (d *definitions) drop(family string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.m, family)
+}
+
 // forget makes the next caller look again.
 func (d *definitions) forget(ctx context.Context, family string) error {
 	e := d.of(family)

@@ -2,6 +2,7 @@ package ecs
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -272,6 +273,32 @@ func TestFindWithoutCluster(t *testing.T) {
 	}
 	if res, err := p.FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l, SentAt: time.Now()}); err != nil || res.Outcome != sdk.FindAbsent {
 		t.Errorf("find: %+v, %v", res, err)
+	}
+}
+
+// TestPlacements: each way to place a task is one that ECS takes.
+func TestPlacements(t *testing.T) {
+	w := newWorld(t, pocket.Options{Instances: true}, map[string]any{"security_groups": []string{"sg-0123456789abcdef0"}})
+	p := w.open()
+	grace := 5 * time.Second
+	for name, spec := range map[string]sdk.JobSpec{
+		"spot":        {Options: json.RawMessage(`{"capacity_providers":[{"name":"FARGATE_SPOT","weight":3},{"name":"FARGATE"}]}`)},
+		"version":     {Options: json.RawMessage(`{"platform_version":"1.4.0","architecture":"arm64","assign_public_ip":true,"task_role":"` + role("job") + `"}`)},
+		"size":        {CPU: 2000, Memory: 8 << 30, EphemeralStorage: 50 << 30, Grace: &grace, Workdir: "/tmp", Labels: map[string]string{"team": "a b"}, Name: "nightly"},
+		"instances":   {Options: json.RawMessage(`{"launch_type":"ec2"}`), CPU: 100, Memory: 100 << 20},
+		"bridge":      {Options: json.RawMessage(`{"launch_type":"ec2"}`), Network: "bridge"},
+		"entrypoint":  {Entrypoint: sdk.Argv{"sh", "-c"}, Args: sdk.Argv{"exit 6"}},
+		"one cleared": {Entrypoint: sdk.Argv{}, Args: sdk.Argv{"sh", "-c", "exit 6"}},
+		"long":        {Env: sdk.Env{"LONG": strings.Repeat("long ", 4000)}},
+	} {
+		spec.Image = "busybox:local"
+		if spec.Args == nil {
+			spec.Args = sdk.Argv{"sh", "-c", "exit 6"}
+		}
+		st := w.ended(p, w.run(p, w.plan(p, spec)))
+		if st.ExitCode == nil || *st.ExitCode != 6 {
+			t.Errorf("%s: %s: %s, %s", name, st.State, st.Reason, st.Message)
+		}
 	}
 }
 
