@@ -191,12 +191,12 @@ func serve(ctx context.Context, version, dir string, w wiring) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, dir, false)
+	store, err := openStore(ctx, dir, cli.ToWrite)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	logs, err := openLogs(dir, c)
+	logs, err := openLogs(dir, c, false)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 // openStore opens the ledger of a state folder.
-func openStore(ctx context.Context, dir string, inspect bool) (ledger.Store, error) {
-	s, err := sqlite.Open(ctx, dir, sqlite.Options{Inspect: inspect})
+func openStore(ctx context.Context, dir string, a cli.Access) (ledger.Store, error) {
+	s, err := sqlite.Open(ctx, dir, sqlite.Options{Reading: a != cli.ToWrite, Inspect: a == cli.ToInspect})
 	if err != nil {
 		return nil, err // not a typed nil
 	}
@@ -38,8 +38,8 @@ func hasStore(dir string) bool {
 }
 
 // openLogs opens the store of captured output.
-func openLogs(stateDir string, c *config.Config) (*joblog.Store, error) {
-	return joblog.Open(filepath.Join(stateDir, "logs"), joblog.Options{MaxBytes: c.LogMaxBytes})
+func openLogs(stateDir string, c *config.Config, readOnly bool) (*joblog.Store, error) {
+	return joblog.Open(filepath.Join(stateDir, "logs"), joblog.Options{MaxBytes: c.LogMaxBytes, Reading: readOnly})
 }
 
 // wiring is what the parts of one process share.
@@ -51,7 +51,7 @@ type wiring struct {
 
 // openSession opens all that works with runs.
 func (w wiring) openSession(ctx context.Context, r cli.SessionRequest) (*cli.Session, error) {
-	logs, err := openLogs(r.StateDir, r.Config)
+	logs, err := openLogs(r.StateDir, r.Config, r.ReadOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,11 @@ func (w wiring) openSession(ctx context.Context, r cli.SessionRequest) (*cli.Ses
 	if err != nil {
 		return nil, errors.Join(err, reg.Close())
 	}
-	s := &cli.Session{Store: r.Store, Engine: engine, Providers: prov, Logged: logs.Runs,
+	s := &cli.Session{ReadOnly: r.ReadOnly, Store: r.Store, Engine: engine, Providers: prov, Logged: logs.Runs,
 		Close: func(ctx context.Context) error { return errors.Join(engine.Close(ctx), reg.Close()) }}
+	if r.ReadOnly {
+		return s, nil
+	}
 	m := minder{engine: engine, find: func(ctx context.Context) error {
 		_, err := engine.Recover(ctx, "")
 		return err

@@ -133,7 +133,7 @@ func storeEntries() []Entry {
 			"Events that were there are gone: an old copy was put back, or the file was cut.",
 			"Put the newest copy back. windlass ledger verify and export still read it as it is."},
 		{"ledger.readonly", "The state folder can't be written to.",
-			"Its permissions or its disk forbid writing, so no run can be recorded, and none is started.",
+			"Its permissions or its disk forbid writing, so no run can be recorded, and none is started. ps, status, logs, wait and ledger still read it as it is.",
 			"Make it writable, or name another folder by WINDLASS_STATE."},
 		{"ledger.busy", "Other processes keep the ledger busy.",
 			"A transaction waited too long for its turn.",

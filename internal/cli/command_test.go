@@ -465,6 +465,45 @@ func TestLedgerCommands(t *testing.T) {
 	w.ok("ledger", "verify")
 }
 
+// TestVerifyWithoutHead: a head file that is missing beside a ledger with events
+// is a fault, since the end may have been cut off, but not where an exported head
+// says where the end was.
+func TestVerifyWithoutHead(t *testing.T) {
+	w := newWorld(t)
+	w.seed(func(*scripted) {})
+	if err := os.Remove(filepath.Join(w.state, ledger.HeadFile)); err != nil {
+		t.Fatal(err)
+	}
+	if out := w.ok("ledger", "verify"); !strings.Contains(out, "sound in 0 events") {
+		t.Errorf("an empty ledger: %s", out)
+	}
+	w, _ = seeded(t)
+	exported := filepath.Join(w.dir, "head.json")
+	if err := os.WriteFile(exported, []byte(w.ok("ledger", "export", "--head")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(w.state, ledger.HeadFile)); err != nil {
+		t.Fatal(err)
+	}
+	w.fails(ExitFaults, "ledger", "verify")
+	if out := w.out.String(); !strings.Contains(out, "no_head: end: ") || !strings.Contains(out, "--head FILE") || !strings.Contains(out, "1 fault") {
+		t.Errorf("%s", out)
+	}
+	w.fails(ExitFaults, "ledger", "verify", "--json")
+	validate(t, w.out.String())
+	if out := w.out.String(); !strings.Contains(out, `"what": "no_head"`) {
+		t.Errorf("%s", out)
+	}
+	if out := w.ok("ledger", "verify", "--head", exported); !strings.Contains(out, "sound") {
+		t.Errorf("%s", out)
+	}
+	if text := w.err.String(); !strings.Contains(text, "ledger.head is missing") {
+		t.Errorf("stderr: %s", text)
+	}
+	// Reading puts no head in its place.
+	w.fails(ExitFaults, "ledger", "verify")
+}
+
 func TestReap(t *testing.T) {
 	w := newWorld(t)
 	if out := w.ok("reap"); out != "nothing was left behind\n" {
@@ -599,7 +638,7 @@ func TestNothingOpens(t *testing.T) {
 	w := newWorld(t)
 	for _, args := range [][]string{{"version"}, {"--help"}, {"run", "--help"}, {"completion", "bash"}, {"explain", "125"}, {"provider", "ls"}, {"config", "show"}} {
 		if got := w.runIn(t.Context(), func(f *Factory) {
-			f.OpenStore = func(context.Context, string, bool) (ledger.Store, error) {
+			f.OpenStore = func(context.Context, string, Access) (ledger.Store, error) {
 				t.Errorf("%q opens the ledger", args)
 				return nil, os.ErrClosed
 			}

@@ -92,7 +92,7 @@ func (o *doctorOptions) checks(ctx context.Context) []CheckView {
 		return out
 	}
 	ok("state", "folder", "%s", dir)
-	store, err := o.f.openStore(ctx, c, false)
+	store, err := o.f.openStore(ctx, c, ToWrite)
 	if err != nil {
 		bad("ledger", "open", err)
 		return out

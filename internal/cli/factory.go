@@ -44,6 +44,8 @@ type Session struct {
 	// Mind, when not nil, looks after a run that others drive until ctx ends:
 	// where its holder dies, it finds another.
 	Mind func(ctx context.Context, run sdk.ID)
+	// ReadOnly: the state folder can't be written, so nobody looks after runs.
+	ReadOnly bool
 	// Close frees what was opened with the session, the store aside. Runs that
 	// are held are released, jobs go on.
 	Close func(ctx context.Context) error
@@ -62,9 +64,8 @@ type Factory struct {
 	Drivers func() []sdk.Driver
 	// KnownVars are variables of ours that are no settings.
 	KnownVars []string
-	// OpenStore opens the ledger. inspect opens one that is damaged too, for
-	// looking at it. A state folder without a ledger gets one.
-	OpenStore func(ctx context.Context, dir string, inspect bool) (ledger.Store, error)
+	// OpenStore opens the ledger. A state folder without one gets it.
+	OpenStore func(ctx context.Context, dir string, a Access) (ledger.Store, error)
 	// HasStore reports whether a state folder has a ledger.
 	HasStore func(dir string) bool
 	// OpenSession opens logs, providers and engine over a store.
@@ -83,6 +84,18 @@ type Factory struct {
 	session *Session
 }
 
+// Access is what a ledger is opened for.
+type Access int
+
+const (
+	// ToWrite opens a sound ledger that can be written.
+	ToWrite Access = iota
+	// ToRead opens a sound ledger, also one that can't be written.
+	ToRead
+	// ToInspect opens any ledger, also one that is damaged, for looking at it.
+	ToInspect
+)
+
 // SessionRequest is what a session is made of.
 type SessionRequest struct {
 	Config   *config.Config
@@ -91,6 +104,8 @@ type SessionRequest struct {
 	// Dir is the submitter's folder, ConfigFile the flag --config.
 	Dir, ConfigFile string
 	Version         string
+	// ReadOnly: the state folder can't be written.
+	ReadOnly bool
 	// Warn takes sentences for the person at the terminal.
 	Warn func(run sdk.ID, message string)
 }
@@ -114,8 +129,8 @@ func (f *Factory) cfg() (*config.Config, error) {
 	return c, nil
 }
 
-// ledger returns the store for reading, opened once. A ledger that was never
-// made is NotFound, and isn't made by looking.
+// ledger returns the store for reading, opened once: it may be one that can't
+// be written. A ledger that was never made is NotFound, and isn't made by looking.
 func (f *Factory) ledger(ctx context.Context) (ledger.Store, error) {
 	c, err := f.cfg()
 	if err != nil {
@@ -134,19 +149,49 @@ func (f *Factory) ledger(ctx context.Context) (ledger.Store, error) {
 		return nil, &sdk.Error{Code: sdk.NotFound, Op: "open ledger", ID: idNoLedger, Err: fmt.Errorf("%s has none", dir),
 			Remedy: "the first windlass run makes it; WINDLASS_STATE names another folder"}
 	}
-	if f.store, err = f.openStore(ctx, c, false); err != nil {
+	if f.store, err = f.openStore(ctx, c, ToRead); err != nil {
 		return nil, err
 	}
 	return f.store, nil
 }
 
-// openStore opens the ledger, which is made if it isn't there.
-func (f *Factory) openStore(ctx context.Context, c *config.Config, inspect bool) (ledger.Store, error) {
-	dir, err := c.StateDir()
+// ledgerToChange is ledger for what changes something: one that can't be written
+// is refused before anything is done.
+func (f *Factory) ledgerToChange(ctx context.Context) (ledger.Store, error) {
+	store, err := f.ledger(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return f.OpenStore(ctx, dir, inspect)
+	if err := store.Writable(); err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// openStore opens the ledger, which is made if it isn't there.
+func (f *Factory) openStore(ctx context.Context, c *config.Config, a Access) (ledger.Store, error) {
+	stateDir := c.StateDir
+	if a != ToWrite {
+		stateDir = c.StateDirToRead
+	}
+	dir, err := stateDir()
+	if err != nil {
+		return nil, err
+	}
+	store, err := f.OpenStore(ctx, dir, a)
+	if err != nil {
+		return nil, err
+	}
+	if readOnly(store) {
+		f.Streams.note("%s can't be written: it is read as it is, and nothing looks after its runs", dir)
+	}
+	return store, nil
+}
+
+// readOnly reports that a store's folder can't be written.
+func readOnly(store ledger.Store) bool {
+	var e *sdk.Error
+	return errors.As(store.Writable(), &e) && e.Code == sdk.FailedPrecondition
 }
 
 // open returns the session, opened once.
@@ -164,11 +209,11 @@ func (f *Factory) open(ctx context.Context) (*Session, error) {
 		return nil, &sdk.Error{Code: sdk.Unimplemented, Op: "open engine", ID: idNothingHere, Err: errors.New("this build has no engine")}
 	}
 	if f.store == nil {
-		if f.store, err = f.openStore(ctx, c, false); err != nil {
+		if f.store, err = f.openStore(ctx, c, ToWrite); err != nil {
 			return nil, err
 		}
 	}
-	dir, err := c.StateDir()
+	dir, err := c.StatePath() // the store's folder, which was checked
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +221,7 @@ func (f *Factory) open(ctx context.Context) (*Session, error) {
 		f.Streams.note("%s", w)
 	}
 	f.session, err = f.OpenSession(ctx, SessionRequest{Config: c, Store: f.store, StateDir: dir, Dir: f.Dir,
-		ConfigFile: f.configFile, Version: f.Build.Version,
+		ConfigFile: f.configFile, Version: f.Build.Version, ReadOnly: readOnly(f.store),
 		Warn: func(id sdk.ID, message string) { f.Streams.note("%s", message) }})
 	if err != nil {
 		return nil, err
@@ -184,9 +229,19 @@ func (f *Factory) open(ctx context.Context) (*Session, error) {
 	return f.session, nil
 }
 
-// resolve opens the session for an existing ledger and finds a run.
+// resolve opens the session for an existing ledger and finds a run, to do
+// something with it.
 func (f *Factory) resolve(ctx context.Context, ref string) (*Session, ledger.Run, error) {
-	if _, err := f.ledger(ctx); err != nil {
+	return f.find(ctx, ref, f.ledgerToChange)
+}
+
+// look is resolve for what only reads.
+func (f *Factory) look(ctx context.Context, ref string) (*Session, ledger.Run, error) {
+	return f.find(ctx, ref, f.ledger)
+}
+
+func (f *Factory) find(ctx context.Context, ref string, open func(context.Context) (ledger.Store, error)) (*Session, ledger.Run, error) {
+	if _, err := open(ctx); err != nil {
 		if sdk.CodeOf(err) != sdk.NotFound {
 			return nil, ledger.Run{}, err
 		}
@@ -204,7 +259,7 @@ func (f *Factory) resolve(ctx context.Context, ref string) (*Session, ledger.Run
 // attend sees to it that somebody drives an open run: the keeper, or this
 // command where there is none.
 func (f *Factory) attend(ctx context.Context, s *Session, run ledger.Run) error {
-	if !run.Open() {
+	if !run.Open() || s.ReadOnly {
 		return nil
 	}
 	if s.Keeper != nil {

@@ -99,13 +99,13 @@ func (w *world) start(with func(*Factory)) {
 			_, err := os.Stat(filepath.Join(dir, "ledger.db"))
 			return err == nil
 		},
-		OpenStore: func(ctx context.Context, dir string, inspect bool) (ledger.Store, error) {
-			return sqlite.Open(ctx, dir, sqlite.Options{Inspect: inspect, PollInterval: 5 * time.Millisecond})
+		OpenStore: func(ctx context.Context, dir string, a Access) (ledger.Store, error) {
+			return sqlite.Open(ctx, dir, sqlite.Options{Reading: a != ToWrite, Inspect: a == ToInspect, PollInterval: 5 * time.Millisecond})
 		},
 		OpenSession: func(_ context.Context, r SessionRequest) (*Session, error) {
 			w.engine.store = r.Store
-			s := &Session{Store: r.Store, Engine: w.engine, Providers: w.engine, Logged: w.engine.logged}
-			if r.Config.Keeper {
+			s := &Session{ReadOnly: r.ReadOnly, Store: r.Store, Engine: w.engine, Providers: w.engine, Logged: w.engine.logged}
+			if r.Config.Keeper && !r.ReadOnly {
 				s.Keeper = w.keeper
 			}
 			return s, nil

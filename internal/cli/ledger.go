@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -145,7 +146,7 @@ func (o *ledgerLogOptions) run(ctx context.Context, filter ledger.RunFilter) err
 func (o *ledgerLogOptions) listEvents(ctx context.Context, store ledger.Store, filter ledger.RunFilter) error {
 	var ef ledger.EventFilter
 	if o.filter.run != "" {
-		_, run, err := o.f.resolve(ctx, o.filter.run)
+		_, run, err := o.f.look(ctx, o.filter.run)
 		if err != nil {
 			return err
 		}
@@ -236,7 +237,8 @@ func newLedgerVerify(f *Factory, runF func(context.Context, *ledgerVerifyOptions
 		Long: `Check every link of the chain, fold the events into rows and compare them with
 the rows that are stored, and compare the end with the head that is kept beside
 the ledger, and with --head against one that was exported before. Each fault is
-named: edited, removed, reordered, cut off. The exit code is 1 when there is any.`,
+named: edited, removed, reordered, cut off. That the head beside the ledger is
+missing is a fault too, unless there is --head. The exit code is 1 when there is any.`,
 		Example: `  windlass ledger verify
   windlass ledger verify --head head-of-monday.json`,
 		Args: exactly(0, ""),
@@ -265,7 +267,7 @@ type VerifyView struct {
 type FaultView struct {
 	Seq    int64  `json:"seq,omitzero" doc:"Event at which it shows; 0 when it is a row's."`
 	Run    string `json:"run,omitzero" doc:"ID of the row concerned."`
-	What   string `json:"what" doc:"edited, removed, reordered, cut_off, row_differs or bad_head."`
+	What   string `json:"what" doc:"edited, removed, reordered, cut_off, row_differs, bad_head or no_head."`
 	Detail string `json:"detail" doc:"What was expected and what was found."`
 }
 
@@ -282,7 +284,7 @@ func (o *ledgerVerifyOptions) run(ctx context.Context) error {
 		_, err := o.f.ledger(ctx)
 		return err
 	}
-	store, err := o.f.openStore(ctx, c, true)
+	store, err := o.f.openStore(ctx, c, ToInspect)
 	if err != nil {
 		return err
 	}
@@ -304,16 +306,31 @@ func (o *ledgerVerifyOptions) run(ctx context.Context) error {
 		if rep, err = store.Verify(ctx, known); err != nil {
 			return err
 		}
-		rep.Faults = mergeFaults(faults, rep.Faults)
+		rep.Faults = mergeFaults(faults, o.noHead(known, path, rep.Events), rep.Faults)
 	}
 	return o.print(rep)
 }
 
-// mergeFaults joins two lists without doubles.
-func mergeFaults(a, b []ledger.Fault) []ledger.Fault {
+// noHead tells of a head file that is missing: it is made before the first
+// event, so somebody took it, and the end may have been cut off with it. An
+// exported head says as much as the file, and more.
+func (o *ledgerVerifyOptions) noHead(known *ledger.Head, path string, events int64) []ledger.Fault {
+	switch {
+	case known != nil || events == 0:
+		return nil
+	case o.head != "":
+		o.f.Streams.note("%s is missing: the end is compared with %s alone", path, o.head)
+		return nil
+	}
+	return []ledger.Fault{{What: ledger.FaultNoHead, Detail: path + " is missing, so that nothing shows whether events were cut off the end; " +
+		"compare with a head that was exported before: windlass ledger verify --head FILE"}}
+}
+
+// mergeFaults joins lists without doubles.
+func mergeFaults(lists ...[]ledger.Fault) []ledger.Fault {
 	seen := map[ledger.Fault]bool{}
 	var out []ledger.Fault
-	for _, x := range append(a, b...) {
+	for _, x := range slices.Concat(lists...) {
 		if !seen[x] {
 			seen[x] = true
 			out = append(out, x)
@@ -340,6 +357,9 @@ func (o *ledgerVerifyOptions) print(rep ledger.Report) error {
 	}
 	for _, x := range v.Faults {
 		where := "rows"
+		if x.What == ledger.FaultNoHead || x.What == ledger.FaultBadHead {
+			where = "end"
+		}
 		if x.Seq > 0 {
 			where = "event " + strconv.FormatInt(x.Seq, 10)
 		}
@@ -407,7 +427,7 @@ func (o *ledgerExportOptions) run(ctx context.Context, filter ledger.RunFilter) 
 		return encode(o.f.Streams.Out, h, false)
 	}
 	if o.filter.run != "" {
-		_, run, err := o.f.resolve(ctx, o.filter.run)
+		_, run, err := o.f.look(ctx, o.filter.run)
 		if err != nil {
 			return err
 		}
@@ -467,7 +487,7 @@ func (o *ledgerPruneOptions) run(ctx context.Context, before time.Time) error {
 	if err != nil {
 		return err
 	}
-	store, err := o.f.ledger(ctx)
+	store, err := o.f.ledgerToChange(ctx)
 	if err != nil {
 		return err
 	}

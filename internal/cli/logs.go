@@ -113,7 +113,7 @@ func (o *logsOptions) run(ctx context.Context, fo control.FollowOptions) error {
 	if o.on != "" {
 		return o.remote(ctx, fo.Streams)
 	}
-	s, run, err := o.f.resolve(ctx, o.ref)
+	s, run, err := o.f.look(ctx, o.ref)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (o *rmOptions) each(ctx context.Context, remove func(*Session, ledger.Run))
 	if c.KeepLogs <= 0 {
 		return nil
 	}
-	if _, err := o.f.ledger(ctx); err != nil {
+	if _, err := o.f.ledgerToChange(ctx); err != nil {
 		return err
 	}
 	s, err := o.f.open(ctx)

@@ -57,7 +57,7 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if o.on != "" {
 		return remoteStatus(ctx, o.f, o.on, o.ref, o.json)
 	}
-	session, run, err := o.f.resolve(ctx, o.ref)
+	session, run, err := o.f.look(ctx, o.ref)
 	if err != nil {
 		return err
 	}

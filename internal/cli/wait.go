@@ -69,7 +69,7 @@ func (o *waitOptions) run(ctx context.Context, limit time.Duration) error {
 	runs := make([]ledger.Run, len(o.refs))
 	for i, ref := range o.refs {
 		var err error
-		if s, runs[i], err = o.f.resolve(ctx, ref); err != nil {
+		if s, runs[i], err = o.f.look(ctx, ref); err != nil {
 			return err
 		}
 	}

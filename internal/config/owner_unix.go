@@ -8,6 +8,8 @@ import (
 	"os/user"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 const checksModes = true
@@ -19,6 +21,9 @@ func ownerOf(info fs.FileInfo) (uint32, bool) {
 	}
 	return st.Uid, true
 }
+
+// writable reports whether this process may make files in a folder.
+func writable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
 
 // notMine names the owner of a file that isn't this user's, else nothing.
 func notMine(info fs.FileInfo) string {

@@ -35,6 +35,19 @@ func (c *Config) StateDir() (string, error) {
 	return path, MakePrivateDir(path, c.values[SettingState].origin)
 }
 
+// StateDirToRead is StateDir for what only reads: a folder that this user can't
+// write to may be anybody's, since all that is asked is what it says.
+func (c *Config) StateDirToRead() (string, error) {
+	path, err := c.StatePath()
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() && !writable(path) {
+		return path, nil
+	}
+	return c.StateDir()
+}
+
 // MakePrivateDir makes a folder of mode 0700 and its parents, or checks that
 // the one that is there belongs to this user and nobody else may write to it.
 // From is where the path comes from, for the error.

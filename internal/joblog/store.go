@@ -58,6 +58,8 @@ type Options struct {
 	Clock sdk.Clock
 	// FS is the file system; nil is the host's.
 	FS FS
+	// Reading makes no folder: logs are only read, if there are any.
+	Reading bool
 }
 
 // Store is a folder of logs. Any number of stores, in any number of processes,
@@ -78,7 +80,7 @@ type Store struct {
 	bells   map[Key]*bell
 }
 
-// Open makes the folder, with mode 0700, if need be. It reads no log.
+// Open makes the folder, with mode 0700, if need be and not told otherwise. It reads no log.
 func Open(dir string, o Options) (*Store, error) {
 	const op = "open log store"
 	if o.MaxBytes == 0 {
@@ -106,8 +108,10 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = OS(dir)
 	}
-	if err := o.FS.MkdirAll(dir, 0o700); err != nil {
-		return nil, diskError(op, err)
+	if !o.Reading {
+		if err := o.FS.MkdirAll(dir, 0o700); err != nil {
+			return nil, diskError(op, err)
+		}
 	}
 	return &Store{
 		dir: dir, fs: o.FS, clock: o.Clock, maxBytes: o.MaxBytes,

@@ -34,7 +34,20 @@ func ReadHead(path string) (*Head, error) {
 }
 
 // WriteHead replaces a head file, durably and in one step, with mode 0600.
-func WriteHead(path string, h Head) (err error) {
+func WriteHead(path string, h Head) error { return placeHead(path, h, os.Rename) }
+
+// NewHead makes a head file, durably and in one step, unless one is there.
+func NewHead(path string, h Head) error {
+	return placeHead(path, h, func(from, to string) error {
+		if err := os.Link(from, to); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return os.Remove(from)
+	})
+}
+
+// placeHead writes a file beside path and has it put there.
+func placeHead(path string, h Head, place func(from, to string) error) (err error) {
 	b, err := sdk.EncodeCanonical(h)
 	if err != nil {
 		return err
@@ -57,5 +70,5 @@ func WriteHead(path string, h Head) (err error) {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return place(f.Name(), path)
 }

@@ -357,6 +357,8 @@ type Head struct {
 type Store interface {
 	// ID is the ledger's random ID, made with it.
 	ID() string
+	// Writable says why nothing can be written, nil when it can.
+	Writable() error
 	// Write applies w durably: when it returns, the events are on disk. Many
 	// concurrent writes share one commit. On a full disk, writes that make a
 	// row are refused, while those of rows that exist still go through for a
@@ -415,7 +417,8 @@ type Fault struct {
 	// Seq is the event at which it shows, 0 when it is a row's.
 	Seq int64
 	Run sdk.ID
-	// What is one of edited, removed, reordered, cut_off, row_differs, bad_head.
+	// What is one of edited, removed, reordered, cut_off, row_differs, bad_head,
+	// no_head.
 	What string
 	// Detail says what was expected and what was found.
 	Detail string

@@ -18,6 +18,9 @@ const (
 	FaultCutOff     = "cut_off"
 	FaultRowDiffers = "row_differs"
 	FaultBadHead    = "bad_head"
+	// FaultNoHead: nothing that is kept apart says where the chain ended, so that
+	// a cut can't be excluded.
+	FaultNoHead = "no_head"
 )
 
 // MaxFaults bounds a report: behind that many, a ledger is simply not sound.

@@ -29,6 +29,14 @@ type headFile struct {
 
 func (h *headFile) path() string { return filepath.Join(h.s.dir, ledger.HeadFile) }
 
+// begin makes the head file of a ledger that has no event yet, unless one is
+// there. So a ledger with events and no head file is one whose head was taken.
+func (h *headFile) begin(head ledger.Head) {
+	if err := ledger.NewHead(h.path(), head); err != nil {
+		h.s.opts.Logger.Warn("ledger: the head file was not written", "path", h.path(), "error", err)
+	}
+}
+
 // advance notes that the ledger has come to head, which is durable.
 func (h *headFile) advance(head ledger.Head) {
 	h.mu.Lock()

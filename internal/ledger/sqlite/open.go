@@ -33,6 +33,11 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%s: %w", opOpen, err)
 	}
 	s := &Store{dir: dir, path: filepath.Join(dir, dbFile), opts: o.withDefaults(), changes: &changes{}}
+	if o.Reading {
+		if why := s.unwritable(); why != nil {
+			return s.openReading(ctx, why)
+		}
+	}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -55,6 +60,9 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, s.wrap(opOpen, errors.Join(err, w.c.close()))
 	}
+	if known == nil && head.Count == 0 {
+		w.heads.begin(head)
+	}
 	if err := s.makeBallast(); err != nil {
 		s.opts.Logger.Debug("ledger: no ballast", "error", err) // the next new row says so
 	}
@@ -70,11 +78,8 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return notWritable(s.dir, err)
 	}
-	if name, err := s.opts.network(s.dir); err != nil {
-		return &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, Err: fmt.Errorf("%s: %w", s.dir, err)}
-	} else if name != "" {
-		return &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, ID: idNetwork, Remedy: "name a directory on a local disk by WINDLASS_STATE",
-			Err: fmt.Errorf("%s lies on a network file system (%s), where locks and syncs can't be relied on", s.dir, name)}
+	if err := s.refuseNetwork(); err != nil {
+		return err
 	}
 	st, err := os.Stat(s.path)
 	switch {
@@ -91,6 +96,19 @@ func (s *Store) prepare(ctx context.Context) error {
 		if err := writable(path); err != nil {
 			return notWritable(s.dir, err)
 		}
+	}
+	return nil
+}
+
+// refuseNetwork fails on a network file system.
+func (s *Store) refuseNetwork() error {
+	name, err := s.opts.network(s.dir)
+	switch {
+	case err != nil:
+		return &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, Err: fmt.Errorf("%s: %w", s.dir, err)}
+	case name != "":
+		return &sdk.Error{Code: sdk.FailedPrecondition, Op: opOpen, ID: idNetwork, Remedy: "name a directory on a local disk by WINDLASS_STATE",
+			Err: fmt.Errorf("%s lies on a network file system (%s), where locks and syncs can't be relied on", s.dir, name)}
 	}
 	return nil
 }

@@ -44,6 +44,9 @@ type Options struct {
 	// Inspect opens a ledger that is behind its head file, which is DataLoss
 	// otherwise, so that it can be verified and exported; writing is refused.
 	Inspect bool
+	// Reading opens a ledger that can't be written too, as on a read-only mount;
+	// writing is refused then. Nothing is made in such a place.
+	Reading bool
 	// BallastBytes is the size of the ballast; 0 is 1 MiB.
 	BallastBytes int64
 
@@ -89,13 +92,20 @@ type Store struct {
 	readers   *pool
 	changes   *changes
 	// behind is why nothing may be written, if so.
-	behind    error
+	behind error
+	// copied is the private folder with the copy that is read in place of a
+	// ledger that can't be written, empty for none.
+	copied    string
 	closeOnce sync.Once
 	closeErr  error
 }
 
 // ID returns the ledger's random ID.
 func (s *Store) ID() string { return s.id }
+
+// Writable says why every call that changes the ledger is refused: it is behind
+// its head file, or its directory can't be written. It is nil otherwise.
+func (s *Store) Writable() error { return s.behind }
 
 // Changed returns a channel that is closed at the next change by any process.
 func (s *Store) Changed() <-chan struct{} {
@@ -111,7 +121,7 @@ func (s *Store) Changed() <-chan struct{} {
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.w.stop()
-		s.closeErr = s.wrap("close ledger", s.closeConns())
+		s.closeErr = s.wrap("close ledger", errors.Join(s.closeConns(), s.removeCopy()))
 	})
 	return s.closeErr
 }
