@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -171,6 +172,27 @@ func TestECSFromElsewhere(t *testing.T) {
 	}
 	// The holder sees that somebody else ended it.
 	p.state(id, "cancelled")
+}
+
+// TestECSFollowFromElsewhere: following a log from a machine without the
+// ledger's row ends when the job and its output have.
+func TestECSFollowFromElsewhere(t *testing.T) {
+	p, _ := onECS(t, "off")
+	cmd := p.command("run", "--on", "aws-ecs", "--image", "busybox:local", "--json", "--", "sh", "-c", "echo begin; sleep 1; echo end; exit 4")
+	var out lockedBuffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, soon, "first output", func() bool { return strings.Contains(out.String(), base64.StdEncoding.EncodeToString([]byte("begin"))) })
+	_, rest, _ := strings.Cut(out.String(), `"run":"`)
+	id := rest[:min(26, len(rest))]
+	if got, code := p.do("logs", "-f", "--on", "aws-ecs", id); code != 0 || got != "begin\nend\n" {
+		t.Errorf("logs of %q: exit %d, output %q", id, code, got)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 4 {
+		t.Errorf("run: %v", err)
+	}
 }
 
 // lockedBuffer is a buffer that may be read while it is written.

@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -25,30 +24,6 @@ func (e *Engine) Remote(ctx context.Context, provider string, run sdk.ID) (Remot
 	}
 	st, err := e.statusOf(ctx, back, found.Handle)
 	return RemoteJob{Found: found, Status: st}, err
-}
-
-// RemoteLogs gives the output of a run's latest attempt, found by labels alone.
-func (e *Engine) RemoteLogs(ctx context.Context, provider string, run sdk.ID, follow bool) iter.Seq2[sdk.LogItem, error] {
-	return func(yield func(sdk.LogItem, error) bool) {
-		back, found, err := e.findRemote(ctx, provider, run)
-		if err != nil {
-			yield(sdk.LogItem{}, err)
-			return
-		}
-		logger, ok := sdk.Of(back.Provider, sdk.Logger())
-		if !ok {
-			yield(sdk.LogItem{}, sdk.Absent(back.Name, "JobLogger"))
-			return
-		}
-		for it, err := range logger.JobLogs(ctx, sdk.JobLogsRequest{Handle: found.Handle, Follow: follow}) {
-			if err == nil && it == (sdk.LogItem{}) {
-				continue // a look that found nothing is no one's output
-			}
-			if !yield(it, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // RemoteCancel ends the latest attempt of a run, found by labels alone. The
