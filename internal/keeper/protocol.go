@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -33,6 +34,9 @@ type Origin struct {
 
 // Format keeps an Origin's environment out of logs, whatever the verb.
 func (o Origin) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "origin "+o.Dir) }
+
+// LogValue keeps it out of logs that are written as JSON, too.
+func (o Origin) LogValue() slog.Value { return slog.StringValue(o.Dir) }
 
 // Bound is surroundings with the runs that came from them.
 type Bound struct {

@@ -184,7 +184,8 @@ func (st *stable) judge(src source, need string, err error) (refused bool) {
 			st.bad[src.from] = bad
 		}
 		if !bad[what] {
-			p.log.Warn("credentials refused", "provider", st.name, "origin", src.from.origin, "for", cmp.Or(what, "everything"), "err", err)
+			p.log.Warn("credentials refused", "provider", st.name, "origin", src.from.origin, "for", cmp.Or(what, "everything"),
+				"err", src.from.redact(err.Error()))
 		}
 		bad[what] = true
 	}

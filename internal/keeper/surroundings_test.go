@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/internal/testwait"
@@ -457,7 +458,7 @@ func TestSurroundingsStayInMemory(t *testing.T) {
 	c := w.client(vars...)
 	w.spawned(c)
 	e := w.engine(vars...)
-	s := tokenSpec(1, "sleep", "500ms", ";", "exit", "1")
+	s := tokenSpec(1, "sleep", "3s", ";", "exit", "1")
 	id := w.submit(e, s)
 	w.handOver(e, c, id)
 	w.running(id)
@@ -473,6 +474,37 @@ func TestSurroundingsStayInMemory(t *testing.T) {
 	if s := fmt.Sprintf("%v %+v %#v %s %q", c.Origin, c.Origin, c.Origin, c.Origin, Bound{Origin: c.Origin}); strings.Contains(s, "canary") {
 		t.Errorf("an origin prints its environment: %s", s)
 	}
+}
+
+// TestF84RefusalIsLogged: what a backend says of credentials that it refuses is
+// logged without them, and without anything else of the surroundings.
+func TestF84RefusalIsLogged(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	const cred, token, other = "canary-credential-0123456789", "canary-token-0123456789", "canary-other-0123456789"
+	vars := []string{"TOKEN=" + token, "CRED=" + cred, "OTHER=" + other}
+	e, c := w.engine(vars...), w.client(vars...)
+	id := w.submit(e, tokenSpec(0, "hang"))
+	w.running(id)
+	w.handOver(e, c, id)
+	w.refuse(cred, true)
+	w.until(id, "refusal shown", func(r ledger.Run) bool { return r.State == sdk.StateUnknown })
+	testwait.Until(t, patience, "line of the refusal", func() bool { return strings.Contains(w.lines.String(), "credentials refused") })
+	for _, canary := range []string{cred, token, other} {
+		for _, f := range forms(canary) {
+			if strings.Contains(w.lines.String(), f) {
+				t.Errorf("the log holds %q as %q:\n%s", canary, f, w.lines)
+			}
+		}
+	}
+	w.refuse(cred, false)
+	if err := c.Renew(w.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Cancel(w.ctx(), control.CancelRequest{Run: id, Actor: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	w.finished(id)
 }
 
 // TestF84LeakyDriver: an error that holds a secret's value is recorded, logged

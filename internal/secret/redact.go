@@ -217,11 +217,18 @@ func (h handler) attr(a slog.Attr) slog.Attr {
 		return slog.Group(key, out...)
 	case slog.KindAny:
 		// Handlers print errors by their message, other values as JSON or %+v.
-		if s := fmt.Sprintf("%+v", v.Any()); h.r.Redact(s) != s {
+		s := fmt.Sprintf("%+v", v.Any())
+		if h.r.Redact(s) != s {
 			return slog.String(key, h.r.Redact(s))
 		}
+		// What only its JSON shows may stand beside more of its kind that
+		// nobody has named yet, so all of it goes.
 		if b, err := json.Marshal(v.Any()); err == nil && h.r.Redact(string(b)) != string(b) {
-			return slog.String(key, h.r.Redact(string(b)))
+			switch v.Any().(type) {
+			case fmt.Formatter, fmt.Stringer, error:
+				return slog.String(key, s)
+			}
+			return slog.String(key, sdk.Redacted)
 		}
 	}
 	return slog.Attr{Key: key, Value: v}

@@ -111,6 +111,28 @@ func TestF84LogHandler(t *testing.T) {
 	}
 }
 
+// reticent prints itself as "reticent", but its JSON holds all that it has.
+type reticent struct{ Env [][]byte }
+
+func (reticent) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("reticent")) }
+
+// A value whose JSON alone holds a known secret is logged in its other form, or
+// not at all: what stands beside may be a secret that nobody has named yet.
+func TestF84OneSecretOfMany(t *testing.T) {
+	for name, make := range map[string]func(*bytes.Buffer) slog.Handler{
+		"text": func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) },
+		"json": func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },
+	} {
+		var out bytes.Buffer
+		env := [][]byte{[]byte("canary"), []byte("other")}
+		slog.New(learnt("canary").Handler(make(&out))).Info("m", "from", reticent{env}, "env", env)
+		s := out.String()
+		if strings.Contains(s, "b3RoZX") || strings.Contains(s, "Y2FuYXJ5") || !strings.Contains(s, "reticent") || !strings.Contains(s, sdk.Redacted) {
+			t.Errorf("%s: %s", name, s)
+		}
+	}
+}
+
 func TestRedactorConcurrently(t *testing.T) {
 	var r Redactor
 	var wg sync.WaitGroup
