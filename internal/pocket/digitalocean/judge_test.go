@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/digitalocean/godo"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -292,6 +294,59 @@ func (o *official) verdict(action string, status int, request, reply []byte) []s
 	return wrong
 }
 
+// typed are what godo decodes a reply into; its roots aren't exported.
+var typed = map[string]reflect.Type{
+	"apps_create": reflect.TypeFor[struct {
+		App godo.App `json:"app"`
+	}](),
+	"apps_get": reflect.TypeFor[struct {
+		App godo.App `json:"app"`
+	}](),
+	"apps_update": reflect.TypeFor[struct {
+		App godo.App `json:"app"`
+	}](),
+	"apps_validate_appSpec": reflect.TypeFor[godo.AppProposeResponse](),
+	"apps_list_regions": reflect.TypeFor[struct {
+		Regions []godo.AppRegion `json:"regions"`
+	}](),
+	"apps_list_instanceSizes": reflect.TypeFor[struct {
+		Sizes []godo.AppInstanceSize `json:"instance_sizes"`
+	}](),
+	"apps_get_deployment": reflect.TypeFor[struct {
+		Deployment godo.Deployment `json:"deployment"`
+	}](),
+	"apps_create_deployment": reflect.TypeFor[struct {
+		Deployment godo.Deployment `json:"deployment"`
+	}](),
+	"apps_get_job_invocation": reflect.TypeFor[struct {
+		Invocation godo.JobInvocation `json:"job_invocation"`
+	}](),
+	"apps_cancel_job_invocation": reflect.TypeFor[struct {
+		Invocation godo.JobInvocation `json:"job_invocation"`
+	}](),
+	"apps_get_logs":           reflect.TypeFor[godo.AppLogs](),
+	"apps_get_logs_aggregate": reflect.TypeFor[godo.AppLogs](),
+	"account_get": reflect.TypeFor[struct {
+		Account godo.Account `json:"account"`
+	}](),
+}
+
+// ofGodo says what godo would not make of a reply.
+func ofGodo(action string, reply []byte) string {
+	t, ok := typed[action]
+	if !ok {
+		return ""
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(reply))
+	if err != nil {
+		return err.Error()
+	}
+	if e := fits(v, t, ""); e != nil {
+		return e.Message
+	}
+	return ""
+}
+
 // judge checks every call that a test made.
 func (c *cloud) judge(t testing.TB) {
 	t.Helper()
@@ -300,6 +355,11 @@ func (c *cloud) judge(t testing.TB) {
 	for _, call := range c.Calls().Calls("") {
 		if strings.HasPrefix(call.Action, "log_") || call.Status == 0 {
 			continue
+		}
+		if call.Status == 200 {
+			if w := ofGodo(call.Action, call.Reply); w != "" {
+				t.Errorf("godo doesn't know of %s: %s", call.Action, w)
+			}
 		}
 		for _, w := range o.verdict(call.Action, call.Status, call.Request, call.Reply) {
 			if text := call.Action + ": " + w; !seen[text] {

@@ -130,10 +130,13 @@ func (s *Server) logs(c *call, outputs []*output) (any, *Error) {
 		}
 	}
 	archived := !slices.ContainsFunc(outputs, func(o *output) bool { _, archived := o.state(s.knobs.ArchiveDelay); return !archived })
-	for token, old := range s.links {
-		if time.Since(old.made) > linkLife {
-			delete(s.links, token)
+	if now := time.Now(); now.After(s.sweep) {
+		for token, old := range s.links {
+			if now.Sub(old.made) > linkLife {
+				delete(s.links, token)
+			}
 		}
+		s.sweep = now.Add(time.Minute)
 	}
 	token := randomID()
 	s.links[token] = l

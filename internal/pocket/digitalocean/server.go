@@ -63,6 +63,7 @@ type Server struct {
 	knobs   Knobs
 	mishaps []*Mishap
 	links   map[string]link // by token: addresses of logs
+	sweep   time.Time       // when old links are dropped next
 	closed  bool
 	lives   sync.WaitGroup
 	end     chan struct{} // closed by Close
