@@ -59,6 +59,7 @@ func documents() []document {
 		{"docs/state-machine.md", machine},
 		{"docs/pocket.md", pocket},
 		{"docs/pocket-gcp.md", pocketGCP},
+		{"docs/pocket-digitalocean.md", pocketDigitalOcean},
 	}, commandDocs()...)
 }
 
