@@ -62,6 +62,32 @@ func TestThrottledAgainIsSentSoon(t *testing.T) {
 	w.sound(id)
 }
 
+// TestCancelInDoubtEnds: a launch that never arrived can't be proven absent on a
+// backend whose lists lag. Past the time in which it would be listed, the token
+// settles it: sent again, it gives the one job that there is, which is ended.
+func TestCancelInDoubtEnds(t *testing.T) {
+	g := tokens(300 * time.Millisecond)
+	w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}))
+	e := w.engine()
+	// The cancel is known for sure once the second send was lost as well.
+	w.cloud.Inject(fake.Fault{Op: fake.OpRunJob, Kind: fake.FaultReset, Times: 2})
+	entered, release := w.cloud.Block(fake.OpFindJobs)
+	id := w.submit(e, request(spec("hang")))
+	<-entered
+	if err := e.Cancel(w.ctx(), control.CancelRequest{Run: id, Actor: "tester@test"}); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateCancelled, sdk.ReasonCancelled)
+	if n := w.cloud.Calls(fake.OpRunJob); n != 3 {
+		t.Errorf("sent %d times", n)
+	}
+	if left := w.cloud.Jobs(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	w.sound(id)
+}
+
 // TestCancelInDoubt: what a launch in doubt made is found and ended; a cancel of
 // it is no proof that there was nothing.
 func TestCancelInDoubt(t *testing.T) {

@@ -277,9 +277,9 @@ func (r *runner) settle(ctx context.Context) error {
 			return err
 		case decision == lookAdopted:
 			return nil
-		case decision == lookResend && !r.absent && (!r.run.CancelAt.IsZero() || r.startIsOver()) && sdk.Has(r.back.Provider, sdk.Finder().String()):
-			// Sending again would make a job only to end it: look until it is
-			// plain whether there is one.
+		case decision == lookResend && !r.absent && (!r.run.CancelAt.IsZero() || r.startIsOver()) && r.mayAppear():
+			// Sending again would make a job only to end it: look for as long as
+			// one may come to light. Past that only the token settles it.
 			wait = max(wait, time.Second)
 		case decision == lookResend:
 			if r.absent && (!r.run.CancelAt.IsZero() || r.startIsOver()) {
@@ -308,6 +308,12 @@ func (r *runner) settle(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// mayAppear reports whether a search may yet find what the launch in doubt made.
+func (r *runner) mayAppear() bool {
+	return sdk.Has(r.back.Provider, sdk.Finder().String()) &&
+		r.e.clock.Now().Before(r.attempt().SentAt.Add(r.back.Info().Guarantees.Found.Within))
 }
 
 type lookDecision int
