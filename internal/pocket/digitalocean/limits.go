@@ -12,7 +12,7 @@ type Limits struct {
 }
 
 // APILimits are the documented ones, for each token:
-// https://docs.digitalocean.com/reference/api/reference/rate-limit/
+// https://docs.digitalocean.com/reference/api/intro/
 func APILimits() Limits { return Limits{PerHour: 5000, PerMinute: 250} }
 
 // SetLimits puts limits in force, none at first, and forgets what was called.

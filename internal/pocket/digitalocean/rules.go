@@ -88,7 +88,7 @@ const (
 	costPage = "https://docs.digitalocean.com/products/app-platform/details/pricing/"
 	capPage  = "https://docs.digitalocean.com/products/app-platform/details/limits/"
 	logPage  = "https://docs.digitalocean.com/products/app-platform/how-to/view-logs/"
-	ratePage = "https://docs.digitalocean.com/reference/api/reference/rate-limit/"
+	ratePage = "https://docs.digitalocean.com/reference/api/intro/"
 	doctl    = "https://docs.digitalocean.com/reference/doctl/reference/apps/"
 )
 
@@ -99,7 +99,7 @@ func Rules() []Rule {
 		{ID: ruleToken, Status: 401, Text: "A call bears a token that the account knows.", Doc: "https://docs.digitalocean.com/reference/api/create-personal-access-token/"},
 		{ID: ruleScope, Status: 403, Text: "A token with scopes may do what its scopes allow.", Doc: "https://docs.digitalocean.com/reference/api/scopes/"},
 		{ID: ruleRateHour, Status: 429, Text: "5,000 calls an hour for a token; a call counts for an hour (off unless set).", Doc: ratePage},
-		{ID: ruleRateMinute, Status: 429, Text: "250 calls a minute for a token; the refusal says when to come again (off unless set).", Doc: ratePage},
+		{ID: ruleRateMinute, Status: 429, Text: "250 calls a minute for a token; the refusal says when to come again (off unless set).", Doc: "https://docs.digitalocean.com/notes/2023/api-rate-limit/"},
 		{ID: ruleRoute, Status: 404, Text: "There are no other operations.", Doc: apiPage},
 		{ID: ruleQuery, Status: bad, Text: "An operation takes no query parameters but its own, once each where they are no lists.", Doc: apiPage},
 		{ID: ruleBody, Status: bad, Text: "A body is one JSON value.", Doc: apiPage},
@@ -186,8 +186,8 @@ func refuse(rule, format string, args ...any) *Error {
 	return &Error{Rule: rule, Status: list[i].Status, Message: fmt.Sprintf(format, args...)}
 }
 
-// ids are the short names that errors bear: those of the HTTP status.
-// https://docs.digitalocean.com/reference/api/reference/http-statuses/
+// idOf is the short name that an error bears: that of the HTTP status.
+// https://docs.digitalocean.com/reference/api/intro/
 func idOf(status int) string {
 	switch status {
 	case 400:
