@@ -85,7 +85,7 @@ func (s *Server) createApp(c *call) (any, *Error) {
 	}
 	a := &app{ID: uuid(s.o.NewID()), Project: cmp.Or(in.ProjectID, s.account), Spec: in.Spec, Created: c.now, Updated: c.now, born: time.Now()}
 	s.apps = append(s.apps, a)
-	s.startDeployment(a, "initial deployment", godo.DeploymentCauseDetailsDigitalOceanUserActionName_UpdateSpec)
+	s.startDeployment(a, "initial deployment", s.byUser(godo.DeploymentCauseDetailsDigitalOceanUserActionName_UpdateSpec))
 	return s.one(a), nil
 }
 
@@ -131,7 +131,7 @@ func (s *Server) updateApp(c *call) (any, *Error) {
 		return nil, e
 	}
 	a.Spec, a.Updated = in.Spec, c.now
-	s.startDeployment(a, "app spec updated", godo.DeploymentCauseDetailsDigitalOceanUserActionName_UpdateSpec)
+	s.startDeployment(a, "app spec updated", s.byUser(godo.DeploymentCauseDetailsDigitalOceanUserActionName_UpdateSpec))
 	return s.one(a), nil
 }
 

@@ -2,6 +2,7 @@ package digitalocean
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"time"
 
@@ -52,16 +53,33 @@ func (d *deployment) interrupt(phase godo.DeploymentPhase) bool {
 	return true
 }
 
+// byUser is the cause of a deployment that a caller wants.
+func (s *Server) byUser(action godo.DeploymentCauseDetailsDigitalOceanUserActionName) *godo.DeploymentCauseDetails {
+	return &godo.DeploymentCauseDetails{Type: godo.DeploymentCauseDetailsType_Manual, DigitalOceanUserAction: &godo.DeploymentCauseDetailsDigitalOceanUserAction{
+		Name: action, User: &godo.DeploymentCauseDetailsDigitalOceanUser{UUID: s.account, Email: "pocket@example.com", FullName: "Pocket"}}}
+}
+
+// Maintain deploys an app anew, as the platform does for its own reasons, and
+// returns the deployment's ID. The app's jobs run again.
+func (s *Server) Maintain(appID string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.apps {
+		if a.ID == appID && !s.closed {
+			return s.startDeployment(a, "maintenance", &godo.DeploymentCauseDetails{Internal: true, Type: godo.DeploymentCauseDetailsType_Maintenance}).View.ID, nil
+		}
+	}
+	return "", fmt.Errorf("maintain app %s: there is no such app", appID)
+}
+
 // startDeployment makes an app's next deployment, which takes the place of one
 // that is under way.
-func (s *Server) startDeployment(a *app, cause string, action godo.DeploymentCauseDetailsDigitalOceanUserActionName) *deployment {
+func (s *Server) startDeployment(a *app, cause string, details *godo.DeploymentCauseDetails) *deployment {
 	now := s.o.Now().UTC()
 	d := &deployment{app: a, born: time.Now(), pace: s.knobs.Pace, mishap: s.mishap(a.Spec.Name, false), Outputs: map[string]*output{},
 		stop: make(chan struct{}), done: make(chan struct{}), exhausted: s.knobs.MaxApps > 0 && len(s.apps) > s.knobs.MaxApps}
 	d.View = godo.Deployment{ID: uuid(s.o.NewID()), Spec: cloneSpec(a.Spec), CreatedAt: now, UpdatedAt: now, PhaseLastUpdatedAt: now, Phase: godo.DeploymentPhase_PendingBuild,
-		Cause: cause, TierSlug: tier(a.Spec), Progress: newProgress(a.Spec),
-		CauseDetails: &godo.DeploymentCauseDetails{Type: godo.DeploymentCauseDetailsType_Manual, DigitalOceanUserAction: &godo.DeploymentCauseDetailsDigitalOceanUserAction{Name: action,
-			User: &godo.DeploymentCauseDetailsDigitalOceanUser{UUID: s.account, Email: "pocket@example.com", FullName: "Pocket"}}}}
+		Cause: cause, CauseDetails: details, TierSlug: tier(a.Spec), Progress: newProgress(a.Spec)}
 	for _, job := range a.Spec.Jobs {
 		d.View.Jobs = append(d.View.Jobs, &godo.DeploymentJob{Name: job.Name})
 		if job.Kind != godo.AppJobSpecKind_Scheduled {
@@ -100,9 +118,10 @@ func (s *Server) listDeployments(c *call) (any, *Error) {
 	if e != nil {
 		return nil, e
 	}
+	types := c.query["deployment_types"]
 	var out []*godo.Deployment
 	for _, d := range slices.Backward(a.Deployments) {
-		if visible(d.born, s.knobs.DeploymentDelay) {
+		if visible(d.born, s.knobs.DeploymentDelay) && (len(types) == 0 || slices.Contains(types, string(d.View.CauseDetails.Type))) {
 			out = append(out, &d.View)
 		}
 	}
@@ -120,7 +139,7 @@ func (s *Server) createDeployment(c *call) (any, *Error) {
 			return nil, e
 		}
 	}
-	d := s.startDeployment(a, "manual", godo.DeploymentCauseDetailsDigitalOceanUserActionName_CreateDeployment)
+	d := s.startDeployment(a, "manual", s.byUser(godo.DeploymentCauseDetailsDigitalOceanUserActionName_CreateDeployment))
 	return map[string]any{"deployment": &d.View}, nil
 }
 

@@ -154,12 +154,22 @@ func (s *Server) container(t task) (run.Spec, error) {
 		return run.Spec{}, err
 	}
 	spec := run.Spec{Name: t.app.Spec.Name + "-" + t.job.Name + "-" + s.o.NewID()[:8], Image: reference(t.job.Image), Env: env, MemoryMiB: size.memory}
-	if command := t.job.RunCommand; command != "" && s.knobs.NoShell {
-		spec.Entrypoint, err = words(command)
-	} else if command != "" {
-		spec.Entrypoint = []string{"/bin/sh", "-c", command}
+	command := t.job.RunCommand
+	if command == "" {
+		return spec, nil
 	}
-	return spec, err
+	argv := []string{"/bin/sh", "-c", command}
+	if s.knobs.NoShell {
+		if argv, err = words(command); err != nil {
+			return spec, err
+		}
+	}
+	if s.knobs.KeepEntrypoint {
+		spec.Command = argv
+	} else {
+		spec.Entrypoint = argv
+	}
+	return spec, nil
 }
 
 // bound are the variables in a value that are put in.

@@ -436,5 +436,10 @@ func TestOperations(t *testing.T) {
 				t.Errorf("%s has no parameter %s", r.action, name)
 			}
 		}
+		for _, name := range want {
+			if !slices.Contains(r.query, name) {
+				t.Errorf("%s doesn't take the parameter %s", r.action, name)
+			}
+		}
 	}
 }

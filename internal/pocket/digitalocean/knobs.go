@@ -58,6 +58,9 @@ type Knobs struct {
 	DeployInvocations bool
 	// NoShell splits a run command into words instead of giving it to sh.
 	NoShell bool
+	// KeepEntrypoint gives a run command to the image's entry point instead of
+	// putting it in its place.
+	KeepEntrypoint bool
 	// NameTaken is the HTTP status of a create whose name is taken; 0 means
 	// 409. The pages don't tell it.
 	NameTaken int

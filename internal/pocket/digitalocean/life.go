@@ -101,7 +101,7 @@ func (s *Server) deploy(d *deployment) godo.DeploymentPhase {
 			return s.interrupted(d)
 		}
 		s.fail(d, cmp.Or(m.Code, codeBuild), cmp.Or(m.Message, textBuild), components.Steps[0], components, build)
-		return s.recover(d)
+		return s.rescue(d)
 	}
 	s.finish(d, components.Steps...)
 	s.finish(d, components, build)
@@ -132,7 +132,7 @@ func (s *Server) roll(d *deployment) godo.DeploymentPhase {
 			return s.interrupted(d)
 		}
 		s.fail(d, cmp.Or(m.Code, codeInternal), cmp.Or(m.Message, textInternal), initialize, deploy)
-		return s.recover(d)
+		return s.rescue(d)
 	}
 	s.finish(d, initialize)
 	s.begin(d, components)
@@ -152,7 +152,7 @@ func (s *Server) roll(d *deployment) godo.DeploymentPhase {
 					return s.interrupted(d)
 				}
 				s.fail(d, how.code, how.message, components, deploy)
-				return s.recover(d)
+				return s.rescue(d)
 			}
 		}
 	}
@@ -165,8 +165,8 @@ func (s *Server) roll(d *deployment) godo.DeploymentPhase {
 	return godo.DeploymentPhase_Active
 }
 
-// recover runs the jobs for a failed deployment.
-func (s *Server) recover(d *deployment) godo.DeploymentPhase {
+// rescue runs the jobs for a failed deployment.
+func (s *Server) rescue(d *deployment) godo.DeploymentPhase {
 	for _, job := range d.View.Spec.Jobs {
 		if job.Kind == godo.AppJobSpecKind_FailedDeploy {
 			if how := s.deployJob(d, job, d.step("deploy", "components", job.Name)); how.interrupted {

@@ -235,6 +235,32 @@ func TestSupersede(t *testing.T) {
 	}
 }
 
+// TestMaintain runs a job a second time, as the platform may.
+func TestMaintain(t *testing.T) {
+	c := newCloud(t, Options{})
+	file := filepath.Join(t.TempDir(), "runs")
+	app, id := c.create(t, "twice", job("main", "echo run >>"+file))
+	c.until(t, app.ID, id, godo.DeploymentPhase_Active)
+	again, err := c.Maintain(app.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := c.until(t, app.ID, again, godo.DeploymentPhase_Active); d.CauseDetails.Type != godo.DeploymentCauseDetailsType_Maintenance || d.PreviousDeploymentID != id {
+		t.Errorf("the deployment is %v", d)
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != "run\nrun\n" {
+		t.Errorf("it ran %q, %v", data, err)
+	}
+	for kind, want := range map[string]int{"MANUAL": 1, "MAINTENANCE": 1, "MANUAL&deployment_types=MAINTENANCE": 2, "AUTOSCALED": 0} {
+		if _, reply, _ := c.call(t, http.MethodGet, "/v2/apps/"+app.ID+"/deployments?deployment_types="+kind, nil); len(reply["deployments"].([]any)) != want {
+			t.Errorf("of type %s: %v", kind, reply)
+		}
+	}
+	if _, err := c.Maintain("nosuch"); err == nil {
+		t.Error("an app that isn't there is maintained")
+	}
+}
+
 // TestMishaps strikes deployments and jobs at every stage.
 func TestMishaps(t *testing.T) {
 	c := newCloud(t, Options{})

@@ -47,7 +47,7 @@ func routes() []route {
 		{"GET", "/v2/apps/regions", "apps_list_regions", read, nil, (*Server).listRegions},
 		{"GET", "/v2/apps/tiers/instance_sizes", "apps_list_instanceSizes", read, nil, (*Server).listSizes},
 		{"GET", "/v2/apps/tiers/instance_sizes/{slug}", "apps_get_instanceSize", read, nil, (*Server).getSize},
-		{"GET", app + "/deployments", "apps_list_deployments", read, pages, (*Server).listDeployments},
+		{"GET", app + "/deployments", "apps_list_deployments", read, with(pages, "deployment_types"), (*Server).listDeployments},
 		{"POST", app + "/deployments", "apps_create_deployment", update, nil, (*Server).createDeployment},
 		{"GET", deployment, "apps_get_deployment", read, nil, (*Server).getDeployment},
 		{"POST", deployment + "/cancel", "apps_cancel_deployment", update, nil, (*Server).cancelDeployment},

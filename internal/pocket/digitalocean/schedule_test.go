@@ -85,7 +85,7 @@ func TestScheduleByTime(t *testing.T) {
 		}
 		a := &app{ID: "id", Spec: spec, born: time.Now()}
 		s.apps = append(s.apps, a)
-		s.startDeployment(a, "manual", "")
+		s.startDeployment(a, "manual", s.byUser(""))
 		s.mu.Unlock()
 		began := time.Now().UTC() // midnight
 		time.Sleep(49 * time.Hour)

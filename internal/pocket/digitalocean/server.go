@@ -197,7 +197,7 @@ func (s *Server) do(c *call, op route, header http.Header) (any, *Error) {
 		if !slices.Contains(op.query, name) {
 			return nil, refuse(ruleQuery, "%s has no parameter %q", op.action, name)
 		}
-		if len(values) > 1 && name != "job_names" {
+		if len(values) > 1 && name != "job_names" && name != "deployment_types" {
 			return nil, refuse(ruleQuery, "parameter %q is given twice", name)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/digitalocean/godo"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/windlass-run/windlass/internal/pocket/run"
 )
 
 // TestSpecDefaults completes a spec.
@@ -110,22 +112,37 @@ func TestSecrets(t *testing.T) {
 // TestRunCommand reads a command by a shell or as words.
 func TestRunCommand(t *testing.T) {
 	c := newCloud(t, Options{})
-	run := func(command string, noShell bool) []string {
+	output := func(command string, noShell bool) []string {
 		c.TuneKnobs(func(k *Knobs) { k.NoShell = noShell })
 		return c.output(t, &godo.AppSpec{Name: "command", Jobs: []*godo.AppJobSpec{job("main", command)}})
 	}
-	if got := run("echo a &&\necho 'b  c' | tr b B", false); !slices.Equal(got, []string{"a", "B  c"}) {
+	if got := output("echo a &&\necho 'b  c' | tr b B", false); !slices.Equal(got, []string{"a", "B  c"}) {
 		t.Errorf("a shell reads %q", got)
 	}
 	// What is quoted for a shell is the same to both.
 	quoted := `'printf' '%s\n' 'a b' '$HOME' '' '&&' 'it'\''s'`
 	for _, noShell := range []bool{false, true} {
-		if got := run(quoted, noShell); !slices.Equal(got, []string{"a b", "$HOME", "", "&&", "it's"}) {
+		if got := output(quoted, noShell); !slices.Equal(got, []string{"a b", "$HOME", "", "&&", "it's"}) {
 			t.Errorf("without a shell %v: %q", noShell, got)
 		}
 	}
-	if got := run("echo a && echo b", true); !slices.Equal(got, []string{"a && echo b"}) {
+	if got := output("echo a && echo b", true); !slices.Equal(got, []string{"a && echo b"}) {
 		t.Errorf("words are %q", got)
+	}
+}
+
+// TestKeepEntrypoint gives a run command to an image's entry point.
+func TestKeepEntrypoint(t *testing.T) {
+	c := newCloud(t, Options{Executor: run.NewProcesses(map[string]run.Image{"busybox:local": {Entrypoint: []string{"printf", "<%s>\\n"}, Command: []string{"own"}}})})
+	c.TuneKnobs(func(k *Knobs) { k.KeepEntrypoint, k.NoShell = true, true })
+	output := func(command string) []string {
+		return c.output(t, &godo.AppSpec{Name: "entry", Jobs: []*godo.AppJobSpec{job("main", command)}})
+	}
+	if got := output("'a b' c"); !slices.Equal(got, []string{"<a b>", "<c>"}) {
+		t.Errorf("with a command: %q", got)
+	}
+	if got := output(""); !slices.Equal(got, []string{"<own>"}) {
+		t.Errorf("without: %q", got)
 	}
 }
 
