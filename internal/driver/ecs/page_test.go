@@ -73,3 +73,19 @@ func FuzzJudge(f *testing.F) {
 		}
 	})
 }
+
+// FuzzFamily: any owner has legal families, and two owners none in common.
+func FuzzFamily(f *testing.F) {
+	f.Add("ann@laptop", "ann-laptop")
+	f.Add("", "x")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		hash := strings.Repeat("0", 32)
+		x, y := family(a, hash), family(b, hash)
+		if len(x) > maxFamily || strings.Trim(x, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+			t.Errorf("%q has the family %q", a, x)
+		}
+		if a != b && x == y {
+			t.Errorf("%q and %q have the family %s", a, b, x)
+		}
+	})
+}
