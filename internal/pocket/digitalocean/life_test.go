@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -302,6 +304,47 @@ func TestMishaps(t *testing.T) {
 	d := c.until(t, app.ID, id, godo.DeploymentPhase_Error)
 	if s := step(d, "build", "initialize"); s.Reason.Code != codeExhausted {
 		t.Errorf("beyond the limit the step is %v", s)
+	}
+}
+
+// TestManyAtOnce makes, watches and deletes many apps at the same time: none
+// sees another's.
+func TestManyAtOnce(t *testing.T) {
+	c := newCloud(t, Options{Executor: run.NewScripted(func(s run.Spec) run.Play {
+		name := s.Name[:strings.Index(s.Name, "-main-")]
+		return run.Play{Stdout: []byte(name + "\n"), For: time.Millisecond, Exit: run.Exit{Code: len(name) % 2}}
+	})})
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			name := "app" + strings.Repeat("x", i%2) + "-" + strconv.Itoa(10+i)
+			app, _, err := c.client.Apps.Create(t.Context(), &godo.AppCreateRequest{Spec: &godo.AppSpec{Name: name, Jobs: []*godo.AppJobSpec{job("main", "true")}}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			id := app.PendingDeployment.ID
+			for {
+				d, _, err := c.client.Apps.GetDeployment(t.Context(), app.ID, id)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Phase == godo.DeploymentPhase_Active || d.Phase == godo.DeploymentPhase_Error {
+					if failed := d.Phase == godo.DeploymentPhase_Error; failed != (len(name)%2 == 1) {
+						t.Errorf("%s is %s", name, d.Phase)
+					}
+					break
+				}
+			}
+			if _, err := c.client.Apps.Delete(t.Context(), app.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if list, _, err := c.client.Apps.List(t.Context(), nil); err != nil || len(list) != 0 {
+		t.Errorf("%d apps are left, %v", len(list), err)
 	}
 }
 

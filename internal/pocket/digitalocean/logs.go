@@ -2,6 +2,7 @@ package digitalocean
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -180,7 +181,7 @@ func (s *Server) serveArchive(w http.ResponseWriter, r *http.Request) {
 		}
 		return fault.Reply{Status: http.StatusOK, Header: header, Body: body.Bytes()}
 	}, func(f fault.Refusal) fault.Reply {
-		return (&Error{Status: f.Status, Message: f.Message}).reply(id, header)
+		return (&Error{Status: cmp.Or(f.Status, http.StatusInternalServerError), Message: f.Message}).reply(id, header)
 	})
 }
 
@@ -246,7 +247,9 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 		case <-over:
 		}
 	}()
-	s.calls.Add(fault.Call{Action: "log_live", At: s.o.Now(), Status: http.StatusOK})
+	if !s.listens(ctx, w) {
+		return
+	}
 	if !websocket.IsWebSocketUpgrade(r) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusOK)
@@ -265,6 +268,37 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 		return // it has answered
 	}
 	s.push(ctx, cancel, conn, l, knobs)
+}
+
+// listens puts the faults of live logs in force, whose action is log_live, and
+// says whether the caller may listen. One that is to lose its connection does so
+// by a panic that net/http knows.
+func (s *Server) listens(ctx context.Context, w http.ResponseWriter) bool {
+	effect := s.faults.Next("log_live", nil)
+	made := fault.Call{Action: "log_live", At: s.o.Now(), Status: http.StatusOK}
+	defer func() { s.calls.Add(made) }()
+	if effect.Latency > 0 {
+		timer := time.NewTimer(effect.Latency)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			made.Lost = true
+			return false
+		}
+	}
+	if effect.Reset || effect.Drop {
+		made.Lost, made.Status = true, 0
+		panic(http.ErrAbortHandler)
+	}
+	if f := effect.Refuse; f != nil {
+		header := s.header(w)
+		reply := (&Error{Status: cmp.Or(f.Status, http.StatusInternalServerError), Message: f.Message}).reply(header.Get(requestHeader), header)
+		made.Status, made.Reply = reply.Status, reply.Body
+		write(w, reply)
+		return false
+	}
+	return true
 }
 
 // closeWait bounds the writing of a last word to a websocket.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/digitalocean/godo"
 	"github.com/gorilla/websocket"
+
+	"github.com/windlass-run/windlass/internal/pocket/fault"
 )
 
 // listen reads a live log as doctl does, until it is closed.
@@ -174,6 +176,45 @@ func TestLivePatience(t *testing.T) {
 		t.Errorf("read: %v", err)
 	}
 	_ = plain.Body.Close()
+}
+
+// TestLogFaults refuses and cuts the reading of logs.
+func TestLogFaults(t *testing.T) {
+	c := newCloud(t, Options{})
+	c.TuneKnobs(func(k *Knobs) { k.ArchiveDelay = time.Hour })
+	app, id := c.create(t, "faulty", job("main", "echo x"))
+	c.until(t, app.ID, id, godo.DeploymentPhase_Active)
+	address := func() string {
+		t.Helper()
+		logs, _, err := c.client.Apps.GetLogs(t.Context(), app.ID, id, "main", godo.AppLogTypeRun, false, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(logs.HistoricURLs, logs.LiveURL)[0]
+	}
+	for _, action := range []string{"log_live", "log_archive"} {
+		c.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: fault.Effect{Refuse: &fault.Refusal{Status: 503}, Latency: time.Millisecond}})
+		if status, _ := c.get(t, address()); status != 503 {
+			t.Errorf("%s: a refused reader got %d", action, status)
+		}
+		c.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: fault.Effect{Reset: true}})
+		req, err := http.NewRequestWithContext(within(t), http.MethodGet, address(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
+			t.Errorf("%s: a reader that is cut off got %d", action, resp.StatusCode)
+		}
+		if status, text := c.get(t, address()); status != 200 || !strings.HasSuffix(text, " x\n") {
+			t.Errorf("%s: then it got %d, %q", action, status, text)
+		}
+		if n := c.Calls().Count(action); n != 3 {
+			t.Errorf("%s: %d calls are counted", action, n)
+		}
+		c.TuneKnobs(func(k *Knobs) { k.ArchiveDelay = 0 })
+	}
 }
 
 // TestOutput cuts what is written into lines, however it comes.
