@@ -131,7 +131,7 @@ func join(path, name string) string {
 }
 
 // encode writes a reply. Godo's types have times that encoding/json can't leave
-// out; the API leaves unknown ones out.
+// out; the API's examples leave most unknown ones out, and godo reads both alike.
 func encode(v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
