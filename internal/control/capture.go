@@ -205,7 +205,7 @@ func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.Log
 			}
 			return got, "", err
 		}
-		got = true
+		got = got || it != (sdk.LogItem{}) // a look that found nothing brought nothing
 		if err := k.append(it); err != nil {
 			return got, "", err
 		}

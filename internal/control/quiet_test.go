@@ -101,3 +101,24 @@ func TestUnreadIsAGap(t *testing.T) {
 		t.Errorf("the verdict is %s", r.Verdict)
 	}
 }
+
+// lookingInVain is a log that isn't there: it tells of a look, and fails.
+type lookingInVain struct{}
+
+func (lookingInVain) JobLogs(context.Context, sdk.JobLogsRequest) iter.Seq2[sdk.LogItem, error] {
+	return func(yield func(sdk.LogItem, error) bool) {
+		if yield(sdk.LogItem{}, nil) {
+			yield(sdk.LogItem{}, sdk.Errorf(sdk.NotFound, "read log", "there is no such log"))
+		}
+	}
+}
+
+// TestLooksAreNoOutput: looks that found nothing don't keep a drain going whose
+// log can't be read.
+func TestLooksAreNoOutput(t *testing.T) {
+	w := newWorld(t, looking(sdk.LogSettle{Quiet: 50 * time.Millisecond, Max: 100 * time.Millisecond}), withLogger(lookingInVain{}))
+	e := w.engine()
+	if r := w.wait(e, w.submit(e, request(spec("true"))), control.MilestoneFinished); r.Verdict != sdk.VerdictUnavailable {
+		t.Errorf("the verdict is %s", r.Verdict)
+	}
+}
