@@ -97,9 +97,12 @@ func openAndAsk(d sdk.Driver) (names []string, err error) {
 // made returns a config and made-up credentials for kinds that want to know
 // where they lead.
 func made(kind string) (json.RawMessage, map[string]string) {
-	if kind == "aws-ecs" {
-		return json.RawMessage(`{"region":"us-east-1","account":"123456789012"}`),
-			map[string]string{"AWS_ACCESS_KEY_ID": "docgen", "AWS_SECRET_ACCESS_KEY": "docgen"}
+	aws := map[string]string{"AWS_ACCESS_KEY_ID": "docgen", "AWS_SECRET_ACCESS_KEY": "docgen"}
+	switch kind {
+	case "aws-ecs":
+		return json.RawMessage(`{"region":"us-east-1","account":"123456789012"}`), aws
+	case "aws-batch":
+		return json.RawMessage(`{"region":"us-east-1","account":"123456789012","queue":"jobs"}`), aws
 	}
 	return json.RawMessage("{}"), nil
 }

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // soon bounds each wait for what must happen.
 const soon = 2 * time.Minute
 
-// rig is an engine with a provider aws-ecs on a pocket cloud.
+// rig is an engine with a provider on a pocket cloud, of the kind aws-ecs unless
+// driver says otherwise.
 type rig struct {
 	t      *testing.T
 	dir    string
@@ -37,6 +38,7 @@ type rig struct {
 	store  *sqlite.Store
 	logs   *joblog.Store
 	config map[string]any
+	driver sdk.Driver
 	back   control.Backend
 	engine *control.Engine
 	// secrets are what the submitter has.
@@ -56,7 +58,7 @@ func newRig(t *testing.T, o pocket.Options, change map[string]any) *rig {
 		t.Fatal(err)
 	}
 	web := httptest.NewServer(cloud)
-	r := &rig{t: t, dir: t.TempDir(), url: web.URL, cloud: cloud, poll: 100 * time.Millisecond}
+	r := &rig{t: t, dir: t.TempDir(), url: web.URL, cloud: cloud, poll: 100 * time.Millisecond, driver: ecs.Driver()}
 	t.Cleanup(func() {
 		web.Close()
 		if err := cloud.Close(); err != nil {
@@ -88,8 +90,8 @@ func (r *rig) start(decorate ...map[string]any) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	d := ecs.Driver()
-	p, err := d.Open(r.t.Context(), sdk.OpenRequest{Name: "aws-ecs", Config: raw, Clock: sdk.SystemClock(), IDs: sdk.NewIDSource(sdk.SystemClock()),
+	d := r.driver
+	p, err := d.Open(r.t.Context(), sdk.OpenRequest{Name: d.Kind, Config: raw, Clock: sdk.SystemClock(), IDs: sdk.NewIDSource(sdk.SystemClock()),
 		Credentials: map[string]string{"AWS_ACCESS_KEY_ID": "pocket", "AWS_SECRET_ACCESS_KEY": "pocket"},
 		Secrets:     r.secrets, Log: slog.New(slog.DiscardHandler), Owner: "rig", LedgerID: r.store.ID(), StateDir: r.t.TempDir()})
 	if err != nil {
@@ -100,7 +102,7 @@ func (r *rig) start(decorate ...map[string]any) {
 			r.t.Fatal(err)
 		}
 	}
-	r.back = control.Backend{Name: "aws-ecs", Provider: p, Driver: &d, PollInterval: r.poll}
+	r.back = control.Backend{Name: d.Kind, Provider: p, Driver: &d, PollInterval: r.poll}
 	r.engine, err = control.New(r.t.Context(), control.Options{Store: r.store, Logs: r.logs, Providers: one{r.back}, StateDir: r.dir, Owner: "rig", Actor: "tester",
 		Warn: func(_ sdk.ID, m string) {
 			r.mu.Lock()
@@ -151,7 +153,7 @@ func shell(script string) sdk.JobSpec {
 
 func (r *rig) submit(spec sdk.JobSpec) sdk.ID {
 	r.t.Helper()
-	s, err := r.engine.Submit(r.t.Context(), control.SubmitRequest{Provider: "aws-ecs", Spec: spec, Actor: "tester"})
+	s, err := r.engine.Submit(r.t.Context(), control.SubmitRequest{Provider: r.driver.Kind, Spec: spec, Actor: "tester"})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package all
 
 import (
+	"github.com/windlass-run/windlass/internal/driver/batch"
 	"github.com/windlass-run/windlass/internal/driver/docker"
 	"github.com/windlass-run/windlass/internal/driver/ecs"
 	"github.com/windlass-run/windlass/internal/driver/local"
@@ -12,5 +13,5 @@ import (
 
 // Drivers returns every driver of this program.
 func Drivers() []sdk.Driver {
-	return []sdk.Driver{local.Driver(), docker.Driver(), ecs.Driver(), fake.Driver()}
+	return []sdk.Driver{local.Driver(), docker.Driver(), ecs.Driver(), batch.Driver(), fake.Driver()}
 }

@@ -111,7 +111,7 @@ func checkPlatform(c *types.ContainerProperties, fargate bool) error {
 	if c.ExecutionRoleArn == nil {
 		return refuse(ruleFargateRole, "executionRoleArn must be specified for Fargate.")
 	}
-	if c.Vcpus != nil || c.Memory != nil {
+	if vcpus, memory := deprecated(c); vcpus != nil || memory != nil {
 		return refuse(ruleFargateOld, "vcpus and memory are not supported on Fargate; use resourceRequirements.")
 	}
 	if c.Privileged != nil && *c.Privileged || len(c.Ulimits) > 0 || c.InstanceType != nil {
@@ -161,15 +161,21 @@ func checkRetries(r *types.RetryStrategy, t *types.JobTimeout) error {
 	return nil
 }
 
+// deprecated are the members that resourceRequirements have replaced.
+func deprecated(c *types.ContainerProperties) (vcpus, memory *int32) {
+	return c.Vcpus, c.Memory //nolint:staticcheck // AWS Batch still takes them on instances
+}
+
 // resources returns the vCPUs and the MiB of a container with its overrides, as
 // they were written.
 func resources(c *types.ContainerProperties, over []types.ResourceRequirement, fargate bool) (vcpu, memory string, err error) {
 	got := map[types.ResourceType]string{}
-	if c.Vcpus != nil {
-		got[types.ResourceTypeVcpu] = strconv.Itoa(int(*c.Vcpus))
+	oldVCPU, oldMemory := deprecated(c)
+	if oldVCPU != nil {
+		got[types.ResourceTypeVcpu] = strconv.Itoa(int(*oldVCPU))
 	}
-	if c.Memory != nil {
-		got[types.ResourceTypeMemory] = strconv.Itoa(int(*c.Memory))
+	if oldMemory != nil {
+		got[types.ResourceTypeMemory] = strconv.Itoa(int(*oldMemory))
 	}
 	for _, list := range [][]types.ResourceRequirement{c.ResourceRequirements, over} {
 		seen := map[types.ResourceType]bool{}

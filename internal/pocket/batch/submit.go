@@ -88,7 +88,7 @@ func checkSubmit(in *batch.SubmitJobInput) error {
 	if slices.Contains(o.Command, "") {
 		return refuse(ruleCommandEmpty, "containerOverrides.command must not contain an empty string.")
 	}
-	if o.InstanceType != nil || o.Vcpus != nil || o.Memory != nil {
+	if o.InstanceType != nil || o.Vcpus != nil || o.Memory != nil { //nolint:staticcheck // deprecated members may come all the same
 		return unsupported("containerOverrides.instanceType, vcpus and memory")
 	}
 	return checkEnvironment(o.Environment)

@@ -55,8 +55,8 @@ type Log struct {
 	// Group and Stream say where it is. An empty stream is that of the job,
 	// once that is known.
 	Group, Stream string
-	// Known returns what this process has seen of the job, without a call;
-	// Look asks for it. ok is false for nothing.
+	// Known returns what this process has seen of the job, without a call; Look
+	// asks for it. ok is false for nothing, or nothing that still serves.
 	Known func() (j Job, ok bool)
 	Look  func(ctx context.Context) (j Job, ok bool, err error)
 	// Quiet is how long an ended job's log must be silent to count as whole.
@@ -88,9 +88,9 @@ func (l *Log) stream(ctx context.Context, cursor *sdk.LogCursor, follow bool, yi
 	if err != nil {
 		return l.fail(sdk.InvalidArgument, err)
 	}
-	w := &reader{Log: l, at: at, wait: firstLook, name: l.Stream}
+	w := &reader{Log: l, at: at, wait: firstLook, name: l.Stream, every: firstLook}
 	if w.name == "" {
-		if err := w.find(ctx); err != nil {
+		if err := w.find(ctx, follow); err != nil {
 			return err
 		}
 	}
@@ -137,21 +137,23 @@ type reader struct {
 	wait time.Duration
 	// name is the stream's, empty while it isn't known.
 	name string
-	// asked is when the job was last asked for.
+	// asked is when the job was last asked for, every the wait until it is asked
+	// for again where its stream isn't known.
 	asked time.Time
+	every time.Duration
 }
 
-// find learns the name of the stream from the job.
-func (w *reader) find(ctx context.Context) error {
+// find learns the name of the stream from the job. Who follows has time: others
+// may be just about to ask.
+func (w *reader) find(ctx context.Context, follow bool) error {
 	j, ok := w.Known()
-	if !ok || j.Stream == "" {
+	if (!ok || j.Stream == "") && !follow {
 		var err error
 		if j, _, err = w.Look(ctx); err != nil {
 			return err
 		}
-		w.asked = time.Now()
 	}
-	w.name = j.Stream
+	w.asked, w.name = time.Now(), j.Stream
 	return nil
 }
 
@@ -220,8 +222,12 @@ func (w *reader) give(events []types.OutputLogEvent, yield func(sdk.LogItem) boo
 func (w *reader) idle(ctx context.Context, missing bool) (never bool, err error) {
 	known, ok := w.Known()
 	if missing {
-		if (!ok || known.Ended && w.name == "" && known.Stream == "") && time.Since(w.asked) > stateEvery {
-			w.asked = time.Now()
+		every, nameless := stateEvery, w.name == "" && known.Stream == ""
+		if nameless {
+			every = w.every
+		}
+		if !ok && time.Since(w.asked) > every {
+			w.asked, w.every = time.Now(), min(2*w.every, stateEvery)
 			if known, ok, err = w.Look(ctx); err != nil {
 				return false, err
 			}

@@ -1,0 +1,108 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/batch"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+const opRun = "run job"
+
+// RunJob implements sdk.JobRunner. It sees to it that the definition is there,
+// and submits the job. What this process has sent before without a clear answer
+// is looked for first.
+func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobResult, error) {
+	l := r.Launch
+	if err := ctx.Err(); err != nil {
+		return sdk.RunJobResult{}, p.fail(sdk.CodeOf(err), opRun, err)
+	}
+	req, err := p.readLaunch(opRun, l)
+	if err != nil {
+		return sdk.RunJobResult{}, err
+	}
+	if len(l.Problems) > 0 {
+		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
+	}
+	visible, err := p.secrets.Reveal(ctx, opRun, l.Secrets)
+	if err != nil {
+		return sdk.RunJobResult{}, err
+	}
+	if n, err := req.Job.Override.with(visible).size(); err != nil || n > maxOverrides {
+		e := p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("with the values of visible secrets the overrides have %d characters, and a job's may have %d", n, maxOverrides))
+		e.Field, e.Reason, e.Remedy = "secrets", sdk.ReasonInvalidSpec, "put large secrets into Secrets Manager"
+		return sdk.RunJobResult{}, e
+	}
+	if err := p.session.CheckAccount(ctx, opRun); err != nil {
+		return sdk.RunJobResult{}, err
+	}
+	if p.jobs.inDoubt(l.AttemptID) {
+		found, err := p.FindJobs(ctx, sdk.FindJobsRequest{Launch: &l})
+		if err != nil {
+			return sdk.RunJobResult{}, err
+		}
+		if len(found.Jobs) > 0 {
+			return sdk.RunJobResult{Handle: found.Jobs[0].Handle, Adopted: true}, nil
+		}
+	}
+	if err := p.ensureDefinition(ctx, req.Definition, false); err != nil {
+		return sdk.RunJobResult{}, err
+	}
+	in := req.Job.input(visible)
+	id, err := p.submit(ctx, l.AttemptID, in)
+	if noDefinition(err) {
+		// Another process deregistered it since, or lists lag.
+		if err := p.ensureDefinition(ctx, req.Definition, true); err != nil {
+			return sdk.RunJobResult{}, err
+		}
+		id, err = p.submit(ctx, l.AttemptID, in)
+	}
+	if err != nil {
+		return sdk.RunJobResult{}, refused(err)
+	}
+	h := p.handle(id, req.Job.Name, req.Definition.Name, req.Definition.Container.LogOptions["awslogs-group"], p.clock.Now())
+	p.jobs.made(h)
+	return sdk.RunJobResult{Handle: h}, nil
+}
+
+// submit makes the one call that makes a job, and notes whether it is in doubt.
+func (p *provider) submit(ctx context.Context, attempt sdk.ID, in *batch.SubmitJobInput) (string, error) {
+	var out *batch.SubmitJobOutput
+	p.jobs.sent(attempt, true)
+	err := p.paced(ctx, p.submits, opRun, func(ctx context.Context) (err error) {
+		out, err = p.batch.SubmitJob(ctx, in)
+		return err
+	})
+	if err == nil && !jobID.MatchString(str(out.JobId)) {
+		return "", p.fail(sdk.Unavailable, opRun, fmt.Errorf("SubmitJob gave the job ID %q", str(out.JobId)))
+	}
+	if err == nil || sdk.IsClear(err) {
+		p.jobs.sent(attempt, false)
+	}
+	if err != nil {
+		return "", err
+	}
+	return *out.JobId, nil
+}
+
+// readLaunch refuses a launch of another provider or of a newer version.
+func (p *provider) readLaunch(op string, l sdk.Launch) (request, error) {
+	if l.V > sdk.LaunchVersion {
+		e := p.fail(sdk.FailedPrecondition, op, fmt.Errorf("launch of version %d, this program reads up to %d", l.V, sdk.LaunchVersion))
+		e.Remedy = "use a newer windlass"
+		return request{}, e
+	}
+	if err := p.identity.Check(op, l.Identity); err != nil {
+		return request{}, err
+	}
+	if len(l.Request) == 0 {
+		return request{}, nil
+	}
+	req, err := decodeRequest(l.Request)
+	if err != nil {
+		return request{}, p.fail(sdk.InvalidArgument, op, fmt.Errorf("read the launch: %w", err))
+	}
+	return req, nil
+}

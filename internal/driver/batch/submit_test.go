@@ -1,0 +1,375 @@
+package batch
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
+	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
+	"github.com/windlass-run/windlass/internal/pocket/run"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// TestF8LostReply: a job whose reply was lost is found by its name and adopted,
+// by this process and by any other; it was submitted once and ran once.
+func TestF8LostReply(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	l := w.plan(p, shell(w.mark("lost")+"; sleep 100"))
+	w.cloud.Faults().Add(fault.Rule{Action: "batch:SubmitJob", Count: 1, Effect: fault.Effect{Drop: true}})
+	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || sdk.IsClear(err) {
+		t.Fatalf("a lost reply: got %v", err)
+	}
+	w.eventually("running job", func() bool { return w.marked("lost") == 1 })
+	found, err := w.open().FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l, SentAt: time.Now()})
+	if err != nil || found.Outcome != sdk.FindFound || len(found.Jobs) != 1 || found.Jobs[0].AttemptID != l.AttemptID {
+		t.Fatalf("found %+v, %v", found, err)
+	}
+	// Sent again by the process that is in doubt, the launch is looked up first.
+	again, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
+	if err != nil || !again.Adopted || again.Handle.ID != found.Jobs[0].Handle.ID {
+		t.Errorf("sent again: %+v, %v", again, err)
+	}
+	if n := w.count("batch:SubmitJob"); n != 1 || w.marked("lost") != 1 {
+		t.Errorf("%d submits, ran %d times", n, w.marked("lost"))
+	}
+}
+
+// TestF8NotFoundProvesNothing: a job that isn't found may be there; how long it
+// may be hidden is told, and after that that nothing will be proven.
+func TestF8NotFoundProvesNothing(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	w.hide(time.Hour)
+	l := w.plan(p, shell("sleep 100"))
+	h := w.run(p, l)
+	sent := time.Now()
+	res, err := p.FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l, SentAt: sent})
+	if err != nil || res.Outcome != sdk.FindNotVisible || !res.VisibleAt.Equal(sent.Add(time.Duration(p.cfg.MissingGrace))) {
+		t.Errorf("right behind the launch: %+v, %v", res, err)
+	}
+	for _, r := range []sdk.FindJobsRequest{{Launch: &l, SentAt: sent.Add(-time.Hour)}, {RunID: l.RunID}, {}} {
+		if res, err := p.FindJobs(t.Context(), r); err != nil || res.Outcome != sdk.FindNotVisible || !res.VisibleAt.IsZero() {
+			t.Errorf("%+v: %+v, %v", r, res, err)
+		}
+	}
+	if err := p.terminate(t.Context(), "test", h.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNoRetriesOfTheSDK: a call that changes something is sent once, whatever
+// becomes of its reply.
+func TestNoRetriesOfTheSDK(t *testing.T) {
+	for name, effect := range map[string]fault.Effect{
+		"dropped reply": {Drop: true}, "reset": {Reset: true}, "500": {Refuse: &fault.Refusal{Status: 500, Code: "ServerException", Message: "internal"}},
+		"throttled": {Refuse: pocket.Throttle()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pocket.Options{}, nil)
+			p := w.open()
+			h := w.run(p, w.plan(p, shell("sleep 100")))
+			w.running(p, h)
+			for action, call := range map[string]func() error{
+				"batch:SubmitJob": func() error {
+					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+					return err
+				},
+				"batch:RegisterJobDefinition": func() error {
+					spec := shell("true")
+					spec.User = "nobody"
+					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, spec)})
+					return err
+				},
+				"batch:TagResource": func() error {
+					_, err := p.RenewExpiry(t.Context(), sdk.RenewExpiryRequest{Handle: h, Expires: time.Now().Add(time.Hour)})
+					return err
+				},
+				"batch:TerminateJob": func() error {
+					_, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h})
+					return err
+				},
+			} {
+				before := w.count(action)
+				remove := w.cloud.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: effect})
+				if err := call(); err == nil {
+					t.Errorf("%s: no error", action)
+				}
+				remove()
+				if n := w.count(action) - before; n != 1 {
+					t.Errorf("%s: %d requests instead of 1", action, n)
+				}
+			}
+		})
+	}
+}
+
+// TestThrottledSubmit: a refusal for too many calls made nothing, and the same
+// launch may be sent again.
+func TestThrottledSubmit(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	l := w.plan(p, shell("true"))
+	w.cloud.Faults().Add(fault.Rule{Action: "batch:SubmitJob", Count: 1, Effect: fault.Effect{Refuse: pocket.Throttle()}})
+	_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || !e.Retryable || e.Reason != sdk.ReasonQueued || !sdk.IsClear(err) {
+		t.Errorf("got %v", err)
+	}
+	w.ended(p, w.run(p, l))
+	if n := w.count("batch:ListJobs"); n != 0 {
+		t.Errorf("%d searches for what was clearly refused", n)
+	}
+}
+
+// TestDefinitions: many equal launches at once register one definition, and the
+// last clean-up takes it away.
+func TestDefinitions(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	const n = 30
+	handles := make([]sdk.JobHandle, n)
+	var launches []sdk.Launch
+	for range n {
+		launches = append(launches, w.plan(p, shell("true")))
+	}
+	var wg sync.WaitGroup
+	for i, l := range launches {
+		wg.Go(func() { handles[i] = w.run(p, l) })
+	}
+	wg.Wait()
+	if got := w.count("batch:RegisterJobDefinition"); got != 1 {
+		t.Errorf("%d registrations of one definition", got)
+	}
+	for _, h := range handles {
+		w.ended(p, h)
+	}
+	for i, h := range handles {
+		res, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := i == n-1; (len(res.Removed) > 0) != last {
+			t.Errorf("clean-up %d removed %q", i, res.Removed)
+		}
+	}
+	if got := w.count("batch:DeregisterJobDefinition"); got != 1 {
+		t.Errorf("%d definitions deregistered", got)
+	}
+	w.ended(p, w.run(p, w.plan(p, shell("true"))))
+	if got := w.count("batch:RegisterJobDefinition"); got != 2 {
+		t.Errorf("%d registrations", got)
+	}
+}
+
+// TestSharedDefinition: a fresh process doesn't take away a definition that
+// another job waits with.
+func TestSharedDefinition(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	first, second := w.run(p, w.plan(p, shell("true"))), w.run(p, w.plan(p, shell("sleep 100")))
+	w.ended(p, first)
+	fresh := w.open()
+	if res, err := fresh.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: first}); err != nil || len(res.Removed) > 0 {
+		t.Errorf("removed %q, %v", res.Removed, err)
+	}
+	if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: second}); err != nil {
+		t.Fatal(err)
+	}
+	w.ended(p, second)
+	if res, err := fresh.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: second}); err != nil || len(res.Removed) != 1 {
+		t.Errorf("removed %q, %v", res.Removed, err)
+	}
+}
+
+// TestInactiveDefinition: a definition that somebody deregistered since is
+// registered again, and the launch goes on.
+func TestInactiveDefinition(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p, other := w.open(), w.open()
+	h := w.run(p, w.plan(p, shell("true")))
+	w.ended(p, h)
+	if _, err := other.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h}); err != nil {
+		t.Fatal(err)
+	}
+	if st := w.ended(p, w.run(p, w.plan(p, shell("exit 4")))); st.ExitCode == nil || *st.ExitCode != 4 {
+		t.Errorf("the job is %s: %s", st.State, st.Message)
+	}
+	if n := w.count("batch:SubmitJob"); n != 3 {
+		t.Errorf("%d submits instead of 3", n)
+	}
+}
+
+// TestQueueThatIsNot: a queue that isn't there, or is disabled, says nothing of
+// the job, and what to do.
+func TestQueueThatIsNot(t *testing.T) {
+	w := newWorld(t, pocket.Options{JobQueues: []pocketbatch.Queue{{Name: "off", Disabled: true}}}, nil)
+	for _, queue := range []string{"nosuch", "off"} {
+		w.config["queue"] = queue
+		p := w.open()
+		_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+		var e *sdk.Error
+		if !errors.As(err, &e) || e.Code != sdk.FailedPrecondition || !strings.Contains(e.Remedy, "queue") {
+			t.Errorf("%s: %v", queue, err)
+		}
+		res, err := p.Check(t.Context(), sdk.CheckRequest{})
+		if err != nil || !slices.ContainsFunc(res.Items, func(i sdk.CheckItem) bool { return !i.OK && i.Name == "batch:DescribeJobQueues" && i.Remedy != "" }) {
+			t.Errorf("%s: check says %+v, %v", queue, res.Items, err)
+		}
+	}
+}
+
+// TestSecretsInNoRequest: the value of a secret that ECS fetches is in no request
+// or reply; that of a visible one is in SubmitJob's, and where AWS Batch itself
+// shows it.
+func TestSecretsInNoRequest(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	const stored, param, seen = "canary-stored-0123456789", "canary-param-0123456789", "canary-visible-0123456789"
+	w.cloud.Secrets().Put("db", `{"password":"`+stored+`"}`)
+	w.cloud.Parameters().Put("/prod/key", param)
+	w.values["secret://env/SEEN"] = seen
+	spec := shell(`printf '%s%s%s' "$DB" "$KEY" "$SEEN" | wc -c`)
+	spec.Secrets = map[string]sdk.SecretRef{"DB": "secret://aws-sm/db#password", "KEY": "secret://aws-ssm/prod/key", "SEEN": "secret://env/SEEN"}
+	spec.AllowVisibleSecret = true
+	l := w.plan(p, spec)
+	if len(l.Warnings) != 1 {
+		t.Errorf("warnings %q", l.Warnings)
+	}
+	h := w.run(p, l)
+	if st := w.ended(p, h); st.State != sdk.StateSucceeded {
+		t.Fatalf("the job is %s: %s", st.State, st.Message)
+	}
+	w.eventually("length of the secrets", func() bool {
+		got, _ := w.text(p, h, nil)
+		return strings.TrimSpace(got) == itoa(int64(len(stored+param+seen)))
+	})
+	encoded, err := l.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{stored, param, seen} {
+		if bytes.Contains(encoded, []byte(value)) || bytes.Contains(w.log.bytes(), []byte(value)) {
+			t.Errorf("%s is in the launch or the log", value)
+		}
+	}
+	for _, c := range w.cloud.Calls().Calls("") {
+		for _, value := range []string{stored, param} {
+			if bytes.Contains(c.Request, []byte(value)) || bytes.Contains(c.Reply, []byte(value)) {
+				t.Errorf("%s is in a call of %s", value, c.Action)
+			}
+		}
+		if bytes.Contains(c.Request, []byte(seen)) && c.Action != "batch:SubmitJob" {
+			t.Errorf("the visible value is in a request of %s", c.Action)
+		}
+	}
+}
+
+// TestOverridesMove: what the overrides of a task can't hold goes into the
+// definition, and the job runs; just below it stays where it is.
+func TestOverridesMove(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	for _, n := range []int{maxOverrides - 200, maxOverrides + 1, 20000} {
+		spec := shell(`echo ${#LONG}`)
+		spec.Env = sdk.Env{"LONG": strings.Repeat("x", n)}
+		l := w.plan(p, spec)
+		req, err := decodeRequest(l.Request)
+		if err != nil || (len(req.Definition.Container.Environment) > 0) != (n > maxOverrides) {
+			t.Errorf("%d: %+v, %v", n, req.Job.Override, err)
+		}
+		h := w.run(p, l)
+		if st := w.ended(p, h); st.State != sdk.StateSucceeded {
+			t.Errorf("%d: %s, %s", n, st.State, st.Message)
+		}
+		w.eventually("length", func() bool {
+			got, _ := w.text(p, h, nil)
+			return got == itoa(int64(n))+"\n"
+		})
+	}
+}
+
+// TestF72BulkCancel: thousands of jobs are ended by their labels alone, over
+// many pages and throttled calls, and none is left.
+func TestF72BulkCancel(t *testing.T) {
+	n := 2000
+	if testing.Short() {
+		n = 300
+	}
+	w := newWorld(t, pocket.Options{Executor: run.NewScripted(func(run.Spec) run.Play { return run.Play{For: -1} })}, nil)
+	w.cloud.Batch().SetKnobs(pocketbatch.Knobs{Pace: pocketbatch.Pace{Submitted: time.Millisecond, Runnable: time.Hour}, PageSize: 100})
+	p := w.open()
+	req, err := decodeRequest(w.plan(p, shell("x")).Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ensureDefinition(t.Context(), req.Definition, false); err != nil {
+		t.Fatal(err)
+	}
+	ids := sdk.NewIDSource(sdk.SystemClock())
+	atOnce(n, func(int) {
+		run, attempt := ids.NewID(), ids.NewID()
+		in := req.Job.input(nil)
+		name := jobName(run, attempt, 1)
+		in.JobName, in.Tags = &name, map[string]string{sdk.LabelRun: run.String(), sdk.LabelAttempt: attempt.String(), sdk.LabelOwner: w.owner, sdk.LabelLedger: w.ledger}
+		if _, err := p.batch.SubmitJob(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, action := range []string{"batch:ListJobs", "batch:DescribeJobs", "batch:TerminateJob"} {
+		w.cloud.Faults().Add(fault.Rule{Action: action, Share: 0.05, Effect: fault.Effect{Refuse: pocket.Throttle()}})
+	}
+	fresh := w.open()
+	var ended atomic.Int64
+	w.eventually("end of all jobs", func() bool {
+		var found []sdk.OwnedObject
+		whole := true
+		for o, err := range fresh.ListOwned(t.Context(), sdk.ListOwnedRequest{Owner: w.owner}) {
+			if err != nil && !sdk.IsRetryable(err) {
+				t.Fatal(err)
+			}
+			whole = whole && err == nil
+			if o.Type == typeJob {
+				found = append(found, o)
+			}
+		}
+		atOnce(len(found), func(i int) {
+			if _, err := fresh.RemoveOwned(t.Context(), sdk.RemoveOwnedRequest{Object: found[i]}); err == nil {
+				ended.Add(1)
+			} else if !sdk.IsRetryable(err) {
+				t.Error(err)
+			}
+		})
+		return whole && len(found) == 0
+	})
+	w.cloud.Faults().Clear()
+	if got := int(ended.Load()); got < n {
+		t.Errorf("%d of %d jobs were ended", got, n)
+	}
+	for o, err := range fresh.ListOwned(t.Context(), sdk.ListOwnedRequest{}) {
+		if err != nil || o.Type == typeJob {
+			t.Fatalf("left: %+v, %v", o, err)
+		}
+	}
+}
+
+// atOnce does n things, sixteen at a time.
+func atOnce(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range 16 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
