@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/windlass-run/windlass/internal/driver/local/attempt"
 	"github.com/windlass-run/windlass/internal/driver/local/cgroup"
 	"github.com/windlass-run/windlass/internal/driver/local/proc"
 	"github.com/windlass-run/windlass/internal/driver/local/supervisor"
@@ -233,10 +234,16 @@ func (p *provider) background(f func(done <-chan struct{})) bool {
 
 // fail wraps an error of ours, keeping its class and its other words.
 func (p *provider) fail(op string, err error) error {
-	out := &sdk.Error{Code: sdk.CodeOf(err), Op: op, Provider: p.name, Err: err}
+	out := &sdk.Error{Code: sdk.CodeOf(err), Op: op, Provider: p.name, Reason: attempt.MachineReason(err), Err: err}
 	var e *sdk.Error
 	if errors.As(err, &e) {
 		out.Retryable, out.RetryAfter, out.Remedy, out.Field = e.Retryable, e.RetryAfter, "", ""
+		if out.Reason == "" {
+			out.Reason = e.Reason
+		}
+	}
+	if out.Reason == sdk.ReasonInfrastructure {
+		out.Remedy = "give this machine more of what the message names: open files (ulimit -n), processes (ulimit -u), memory or disk"
 	}
 	switch {
 	case out.Code != sdk.Unknown:

@@ -168,7 +168,7 @@ func (s *submission) locked(ctx context.Context, lock *os.File, order attempt.Or
 	switch {
 	case err == nil && reply.Error != "":
 		begun = false
-		return res, &sdk.Error{Code: reply.Code, Op: "start supervisor", Err: errors.New(reply.Error)}
+		return res, &sdk.Error{Code: reply.Code, Op: "start supervisor", Reason: reply.Reason, Err: errors.New(reply.Error)}
 	case err == nil:
 		in.begin(s.p)
 		return sdk.RunJobResult{Handle: s.p.handle(l, reply.Supervisor)}, nil

@@ -29,11 +29,7 @@ type child struct {
 // the attempt for people's sake.
 func (s *submission) spawn(lock, stdin *os.File) (*child, error) {
 	fail := func(err error) (*child, error) {
-		code := sdk.FailedPrecondition
-		if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) {
-			code = sdk.ResourceExhausted
-		}
-		return nil, &sdk.Error{Code: code, Op: "start supervisor", Retryable: code == sdk.ResourceExhausted, Err: err}
+		return nil, &sdk.Error{Code: sdk.FailedPrecondition, Op: "start supervisor", Err: err}
 	}
 	orderR, orderW, err := os.Pipe()
 	if err != nil {

@@ -151,9 +151,11 @@ type User struct {
 
 // Reply is the supervisor's answer to an Order.
 type Reply struct {
-	// Error is set when nothing was begun; Code is its class.
-	Error string   `json:"error,omitzero"`
-	Code  sdk.Code `json:"code,omitzero"`
+	// Error is set when nothing was begun; Code is its class, Reason what
+	// MachineReason says of it.
+	Error  string     `json:"error,omitzero"`
+	Code   sdk.Code   `json:"code,omitzero"`
+	Reason sdk.Reason `json:"reason,omitzero"`
 	// Supervisor is who holds the attempt.
 	Supervisor proc.Identity `json:"supervisor,omitzero"`
 }

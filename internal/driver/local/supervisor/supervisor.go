@@ -176,7 +176,7 @@ func (s *supervisor) run(reply *os.File) int {
 		_ = reply.Close()
 	}
 	if err := s.prepare(); err != nil {
-		answer(attempt.Reply{Error: err.Error(), Code: sdk.CodeOf(err)})
+		answer(attempt.Reply{Error: err.Error(), Code: sdk.CodeOf(err), Reason: attempt.MachineReason(err)})
 		return 1
 	}
 	s.hit(PointBegun)
