@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/pocket/aws"
+	"github.com/windlass-run/windlass/internal/pocket/batch"
 	pocketrun "github.com/windlass-run/windlass/internal/pocket/run"
 )
 
@@ -23,8 +24,8 @@ type pocketCloud struct {
 	handler http.Handler
 	// close ends its jobs.
 	close func() error
-	// provider describes it at an address.
-	provider func(url string) cli.PocketProvider
+	// providers describes its kinds at an address.
+	providers func(url string) []cli.PocketProvider
 }
 
 // pocketClouds lists the clouds that there are, in the order of their ports.
@@ -42,15 +43,16 @@ func pocketAWS(r cli.PocketRequest) (pocketCloud, error) {
 	if err != nil {
 		return pocketCloud{}, errors.Join(err, executor.Close())
 	}
-	return pocketCloud{handler: server, close: server.Close, provider: func(url string) cli.PocketProvider {
-		return cli.PocketProvider{Kind: "aws-ecs", Address: url, Config: []cli.PocketSetting{
-			{Name: "region", Value: aws.Region},
-			{Name: "endpoint", Value: url},
-			{Name: "subnets", Value: []string{"subnet-0123456789abcdef0"}},
-			{Name: "execution_role", Value: "arn:aws:iam::" + aws.Account + ":role/execution"},
-			// A pocket cloud stores output at once.
-			{Name: "log_quiet", Value: "500ms"},
-		}}
+	return pocketCloud{handler: server, close: server.Close, providers: func(url string) []cli.PocketProvider {
+		role := cli.PocketSetting{Name: "execution_role", Value: "arn:aws:iam::" + aws.Account + ":role/execution"}
+		// A pocket cloud stores output at once.
+		quiet := cli.PocketSetting{Name: "log_quiet", Value: "500ms"}
+		return []cli.PocketProvider{
+			{Kind: "aws-ecs", Address: url, Config: []cli.PocketSetting{{Name: "region", Value: aws.Region}, {Name: "endpoint", Value: url},
+				{Name: "subnets", Value: []string{"subnet-0123456789abcdef0"}}, role, quiet}},
+			{Kind: "aws-batch", Address: url, Config: []cli.PocketSetting{{Name: "region", Value: aws.Region}, {Name: "endpoint", Value: url},
+				{Name: "queue", Value: batch.DefaultQueue}, role, quiet}},
+		}
 	}}, nil
 }
 
@@ -107,7 +109,7 @@ func startPocket(ctx context.Context, r cli.PocketRequest) (_ *cli.PocketClouds,
 			<-served
 			return errors.Join(err, cloud.close())
 		})
-		out.Providers = append(out.Providers, cloud.provider("http://"+listener.Addr().String()))
+		out.Providers = append(out.Providers, cloud.providers("http://"+listener.Addr().String())...)
 	}
 	return out, nil
 }
