@@ -18,6 +18,10 @@ import (
 // another holder has taken the run.
 var errStopped = errors.New("no longer the holder")
 
+// errOvertaken ends a step whose write came too late: the next one goes by the
+// row as it is.
+var errOvertaken = errors.New("the run was moved on by somebody else")
+
 // runner drives one run. Its goroutine is the only one that touches the fields
 // below mu.
 type runner struct {
@@ -145,7 +149,7 @@ func (r *runner) steps(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return errStopped
 		}
-		if err := r.step(ctx); err != nil {
+		if err := r.step(ctx); err != nil && !errors.Is(err, errOvertaken) {
 			return err
 		}
 	}
@@ -208,7 +212,12 @@ func (r *runner) write(ctx context.Context, admit *ledger.Admission, events ...l
 		switch sdk.CodeOf(err) {
 		case sdk.Aborted, sdk.NotFound:
 			return errStopped
-		case sdk.FailedPrecondition, sdk.InvalidArgument, sdk.Internal:
+		case sdk.FailedPrecondition:
+			if r.overtaken(ctx) {
+				return errOvertaken
+			}
+			return err
+		case sdk.InvalidArgument, sdk.Internal:
 			return err
 		case sdk.ResourceExhausted:
 			if admit != nil {
@@ -259,6 +268,14 @@ func fold(id sdk.ID, run ledger.Run, attempts []ledger.Attempt, at time.Time, ev
 		}
 	}
 	return run, attempts, nil
+}
+
+// overtaken reads the row again after a write that didn't fit it, and reports
+// whether somebody else has moved the run on: given it up, while this runner
+// was about to write what it had just seen.
+func (r *runner) overtaken(ctx context.Context) bool {
+	before := r.phase()
+	return r.reload(ctx) == nil && r.phase() != before
 }
 
 // reload reads the row again, for requests that others have written.

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // soon bounds each wait for what must happen.
-const soon = 2 * time.Minute
+const soon = 90 * time.Second
 
 // rig is an engine with a provider on a pocket cloud, of the kind aws-ecs unless
 // driver says otherwise.
@@ -166,7 +166,9 @@ func (r *rig) wait(id sdk.ID, until control.Milestone) ledger.Run {
 	defer cancel()
 	run, err := r.engine.Wait(ctx, id, until)
 	if err != nil {
-		r.t.Fatalf("wait: %v; the run is %+v", err, run)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.t.Fatalf("wait: %v; run %s is %s (%s), phase %s, holder %q: %s; warnings: %q", err, id, run.State, run.Reason, run.Phase, run.Holder, run.Message, r.warns)
 	}
 	return run
 }
