@@ -100,7 +100,7 @@ func makeReasonRules() []ReasonRule {
 	return []ReasonRule{
 		{ReasonCompleted, st(StateSucceeded), false, "The process ended with code 0, or the platform says that it completed."},
 		{ReasonNonzeroExit, st(StateFailed), true, "The process ended with a code other than 0."},
-		{ReasonSignaled, st(StateFailed), true, "A signal ended the process, and a wait status or the provider says so."},
+		{ReasonSignaled, st(StateFailed), true, "The process was killed by a signal, which its wait status or the provider proves."},
 		{ReasonOOMKilled, st(StateFailed), true, "The process was killed for exceeding its memory limit."},
 		{ReasonTimedOut, st(StateFailed), false, "The execution time-out passed and the job was ended for it."},
 		{ReasonCancelled, st(StateCancelled), false, "A cancel was accepted and the job is gone or never started."},

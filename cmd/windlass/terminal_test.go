@@ -294,6 +294,38 @@ func TestTerm(t *testing.T) {
 	p.state("long", "cancelled")
 }
 
+// TestQuit: Ctrl-\ leaves at once with a line that says how to find the run, and
+// dumps no goroutines, unless GOTRACEBACK asks for that.
+func TestQuit(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		p := newProgram(t, "off")
+		if asked {
+			p.env = append(p.env, "GOTRACEBACK=all")
+		}
+		cmd := p.command("run", "--name", "long", "--", "sleep", unique("86415"))
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p.state("long", "running")
+		if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		text := errs.String()
+		if dumped := strings.Contains(text, "goroutine "); dumped != asked {
+			t.Errorf("GOTRACEBACK set is %v, dumped is %v: %s", asked, dumped, text)
+		}
+		if code := cmd.ProcessState.ExitCode(); !asked && (code != 131 || !strings.Contains(text, "windlass ps")) {
+			t.Errorf("exit code %d: %s", code, text)
+		}
+		if _, code := p.do("cancel", "long"); code != 0 {
+			t.Errorf("cancel: %d", code)
+		}
+	}
+}
+
 // TestIgnoredHangup starts the program as nohup does: a hang-up passes it by.
 func TestIgnoredHangup(t *testing.T) {
 	p := newProgram(t, "off")

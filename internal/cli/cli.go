@@ -22,6 +22,9 @@ func Main(f *Factory, args []string) int {
 	defer cancel(nil)
 	f.interrupts = &interrupts{handler: endContext(cancel, os.Exit)}
 	defer watchInterrupts(f.interrupts)()
+	if f.Env.Get("GOTRACEBACK") == "" {
+		defer watchQuit(f.Streams, os.Exit)()
+	}
 	return run(ctx, f, args)
 }
 

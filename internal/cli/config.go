@@ -62,7 +62,11 @@ func (o *configShowOptions) run() error {
 	for _, r := range c.Show(o.f.Drivers()) {
 		v := SettingView{Name: r.Name, Value: r.Value, Origin: r.Origin.String()}
 		views = append(views, v)
-		t.add(plain(v.Name), plain(v.Value), plain(v.Origin))
+		shown := v.Value
+		if r.Note != "" {
+			shown += " (" + r.Note + ")"
+		}
+		t.add(plain(v.Name), plain(shown), plain(v.Origin))
 	}
 	if o.json {
 		return writeJSON(o.f.Streams.Out, views)

@@ -56,6 +56,29 @@ func watchInterrupts(i *interrupts) (stop func()) {
 	}
 }
 
+// watchQuit makes SIGQUIT, which Ctrl-\ sends, end the process at once with one
+// line in place of Go's dump of all goroutines, which GOTRACEBACK asks for. The
+// exit code is what a shell makes of the signal.
+func watchQuit(s *Streams, exit func(int)) (stop func()) {
+	c := make(chan os.Signal, 1)
+	if !signal.Ignored(syscall.SIGQUIT) {
+		signal.Notify(c, syscall.SIGQUIT)
+	}
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-c:
+			s.note("left at once; what runs goes on, and windlass ps finds it (GOTRACEBACK=all shows where this program was)")
+			exit(128 + int(syscall.SIGQUIT))
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(c)
+		close(done)
+	}
+}
+
 func (i *interrupts) deliver(s os.Signal) {
 	now := time.Now
 	if i.now != nil {

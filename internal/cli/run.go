@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -118,10 +119,15 @@ func (f *Factory) addAmbient(req *control.SubmitRequest) error {
 	if d == nil || !d.Guarantees.Ambient {
 		return nil
 	}
-	if f.Dir == "" {
-		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "run", Err: errors.New("the working folder is gone"), Remedy: "cd to one that exists"}
+	dir := f.Dir
+	if dir == "" && filepath.IsAbs(req.Spec.Workdir) {
+		dir = req.Spec.Workdir
 	}
-	req.Ambient = &sdk.Ambient{Dir: f.Dir, Env: f.Env.Ambient()}
+	if dir == "" {
+		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "run", Err: errors.New("the working folder is gone"),
+			Remedy: "cd to one that exists, or name one by -w"}
+	}
+	req.Ambient = &sdk.Ambient{Dir: dir, Env: f.Env.Ambient()}
 	return nil
 }
 

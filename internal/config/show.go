@@ -15,6 +15,9 @@ import (
 type Row struct {
 	Name  string
 	Value string
+	// Note says in words what a value means that doesn't tell it itself; empty
+	// for the others.
+	Note string
 	// Origin is where the value comes from.
 	Origin Origin
 }
@@ -31,6 +34,10 @@ func (c *Config) Show(drivers []sdk.Driver) []Row {
 		}
 		v := c.values[s.Name]
 		row := Row{Name: s.Name, Value: v.text, Origin: v.origin}
+		switch {
+		case s.Name == SettingKeepLogs && c.KeepLogs <= 0, s.Name == SettingKeepRuns && c.KeepRuns <= 0:
+			row.Note = "no bound"
+		}
 		if s.Name == SettingState {
 			if path, err := c.StatePath(); err == nil {
 				row.Value = path
@@ -81,6 +88,9 @@ func (p Provider) show(drivers []sdk.Driver) []Row {
 		{"submit_rate", strconv.FormatFloat(p.SubmitRate, 'g', -1, 64)},
 	} {
 		row := Row{Name: prefix + r.key, Value: r.value, Origin: Origin{Kind: FromDefault}}
+		if r.value == "0" {
+			row.Note = "no bound"
+		}
 		if p.at != nil {
 			if e := p.at.get(r.key); e != nil && e.value.kind != kindNull {
 				row.Origin = p.file.origin(e.value.line, e.value.col)

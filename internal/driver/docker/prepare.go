@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/netip"
+	"os"
 	"path"
 	"slices"
 	"sort"
@@ -81,6 +83,7 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	d.checkResources()
 	d.checkOptions()
 	d.checkFiles()
+	d.checkMounts()
 	if err := d.checkImage(ctx, op); err != nil {
 		return sdk.Launch{}, err
 	}
@@ -273,6 +276,22 @@ func (d *draft) checkFiles() {
 			if strings.HasPrefix(f.Path, path.Clean(m.Target)+"/") {
 				d.bad(sdk.Unimplemented, field, f.Path, "an engine of another machine can't copy into the mount %s", m.Target)
 			}
+		}
+	}
+}
+
+// checkMounts refuses to bind a folder of this machine that isn't there. Docker
+// would make one for docker run -v, as root and empty, which is never what is meant.
+func (d *draft) checkMounts() {
+	if !d.p.local {
+		return // nobody here can look at the engine's machine
+	}
+	for i, m := range d.spec.Mounts {
+		if m.Type != sdk.MountBind {
+			continue
+		}
+		if _, err := os.Stat(m.Source); errors.Is(err, fs.ErrNotExist) {
+			d.bad(sdk.FailedPrecondition, fmt.Sprintf("mounts[%d].source", i), m.Source, "isn't there; make it first, or name a volume (-v NAME:%s)", m.Target)
 		}
 	}
 }
