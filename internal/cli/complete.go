@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"strings"
 	"time"
 
@@ -92,7 +93,7 @@ func newCompletion(f *Factory) *cobra.Command {
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a completion script for a shell",
 		Long: `Print a completion script. It completes commands, flags, providers, runs and
-profiles.`,
+profiles. Bash needs no further package.`,
 		Example: `  source <(windlass completion bash)
   windlass completion zsh > "${fpath[1]}/_windlass"
   windlass completion fish > ~/.config/fish/completions/windlass.fish`,
@@ -102,7 +103,11 @@ profiles.`,
 			root, out := cmd.Root(), f.Streams.Out
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(out, true)
+				if err := root.GenBashCompletionV2(out, true); err != nil {
+					return err
+				}
+				_, err := io.WriteString(out, bashWords)
+				return err
 			case "zsh":
 				return root.GenZshCompletion(out)
 			case "fish":
