@@ -36,6 +36,7 @@ func run(args []string) int {
 	w := wiring{red: &secret.Redactor{}, log: slog.New(slog.DiscardHandler)}
 	f.Streams.Redact = w.red.Redact
 	f.OpenStore, f.HasStore, f.OpenSession = openStore, hasStore, w.openSession
+	f.Answers = w.answers
 	f.StartPocket = startPocket
 	return cli.Main(f, args)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/windlass-run/windlass/internal/ledger/sqlite"
 	"github.com/windlass-run/windlass/internal/registry"
 	"github.com/windlass-run/windlass/internal/secret"
+	"github.com/windlass-run/windlass/sdk"
 )
 
 // openStore opens the ledger of a state folder.
@@ -83,6 +84,25 @@ func (w wiring) openSession(ctx context.Context, r cli.SessionRequest) (*cli.Ses
 	}
 	s.Mind = m.mind
 	return s, nil
+}
+
+// answers asks a provider whether its engine is there. It has no ledger, and its
+// folder is one that goes again.
+func (w wiring) answers(ctx context.Context, c *config.Config, provider string) bool {
+	dir, err := os.MkdirTemp("", "windlass-ask-")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	reg := registry.New(registry.Options{Config: c, Drivers: all.Drivers(), Credentials: credential.FromEnv(c.Env(), nil),
+		Secrets: secret.NewResolver(secret.Elsewhere(), w.red), Log: w.log, Redactor: w.red, Owner: "none", LedgerID: "none", StateDir: dir})
+	defer func() { _ = reg.Close() }()
+	b, err := reg.Get(ctx, provider)
+	if err != nil {
+		return false
+	}
+	res, err := b.Check(ctx, sdk.CheckRequest{})
+	return err == nil && len(res.Items) > 0 && res.Items[0].OK
 }
 
 // registry makes the registry of one configuration. Nothing is opened yet. No

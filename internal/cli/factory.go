@@ -71,6 +71,10 @@ type Factory struct {
 	// OpenSession opens logs, providers and engine over a store.
 	OpenSession func(ctx context.Context, r SessionRequest) (*Session, error)
 
+	// Answers asks whether the engine of a provider answers, and makes nothing;
+	// nil asks none.
+	Answers func(ctx context.Context, c *config.Config, provider string) bool
+
 	// StartPocket starts the pocket clouds of this program.
 	StartPocket func(ctx context.Context, r PocketRequest) (*PocketClouds, error)
 

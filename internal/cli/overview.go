@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/config"
@@ -30,7 +31,7 @@ func overview(ctx context.Context, f *Factory) error {
 		file = strings.Join(c.Files, ", ")
 	}
 	t.add("Config", file)
-	t.add("Providers", strings.Join(providerWords(c), ", ")+"; windlass provider check tries them")
+	t.add("Providers", strings.Join(providerWords(ctx, f, c), ", ")+"; windlass provider check tries them")
 	if c.DefaultProvider != "" {
 		t.add("Default", c.DefaultProvider)
 	}
@@ -42,19 +43,39 @@ func overview(ctx context.Context, f *Factory) error {
 	return err
 }
 
-func providerWords(c *config.Config) []string {
-	var out []string
-	for _, name := range c.ProviderNames() {
+// answerTime bounds how long `windlass` alone waits for engines to answer.
+const answerTime = 200 * time.Millisecond
+
+// providerWords names the providers, and says of engines whether they answer:
+// docker is there without an entry, and may well not run.
+func providerWords(ctx context.Context, f *Factory, c *config.Config) []string {
+	ctx, stop := context.WithTimeout(ctx, answerTime)
+	defer stop()
+	names := c.ProviderNames()
+	out := make([]string, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
 		p, err := c.Provider(name)
 		if err != nil {
 			continue
 		}
+		out[i] = name
 		if p.Kind != name {
-			name += " (" + p.Kind + ")"
+			out[i] += " (" + p.Kind + ")"
 		}
-		out = append(out, name)
+		if p.Kind != "docker" || f.Answers == nil {
+			continue
+		}
+		wg.Go(func() {
+			if f.Answers(ctx, c, name) {
+				out[i] += " (answers)"
+			} else {
+				out[i] += " (doesn't answer)"
+			}
+		})
 	}
-	return out
+	wg.Wait()
+	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
 }
 
 func runWords(ctx context.Context, f *Factory) string {
