@@ -58,6 +58,7 @@ type config struct {
 	MissingGrace     duration `json:"missing_grace"`
 	DescribeRate     int      `json:"describe_rate"`
 	LogRate          int      `json:"log_rate"`
+	SubmitLimit      int      `json:"submit_limit"`
 }
 
 // options is what stands in JobSpec.Options.
@@ -74,6 +75,9 @@ const (
 	// AWS gives GetLogEvents 25 calls a second.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 	defaultLogRate = 20
+	// AWS allows 50 SubmitJob calls a second, for everybody in the account and
+	// region. https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
+	defaultSubmitLimit = 45
 	// The log driver sends what it has every five seconds, and when a container
 	// ends.
 	defaultLogQuiet = duration(10 * time.Second)
@@ -92,6 +96,7 @@ func (c config) filled() config {
 	c.MissingGrace = cmp.Or(c.MissingGrace, defaultMissingGrace)
 	c.DescribeRate = cmp.Or(c.DescribeRate, defaultDescribeRate)
 	c.LogRate = cmp.Or(c.LogRate, defaultLogRate)
+	c.SubmitLimit = cmp.Or(c.SubmitLimit, defaultSubmitLimit)
 	if c.CreateLogGroup == nil {
 		c.CreateLogGroup = new(true)
 	}
@@ -161,6 +166,7 @@ func configSchema() sdk.Schema {
 		{Name: "missing_grace", Type: sdk.TypeDuration, Default: time.Duration(defaultMissingGrace).String(), Doc: "A job that AWS Batch doesn't know counts as not visible yet for this long after its submit."},
 		{Name: "describe_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultDescribeRate), Doc: "The most DescribeJobs and ListJobs calls a second, of all providers of the account and region in one process."},
 		{Name: "log_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultLogRate), Doc: "The most GetLogEvents calls a second, counted in the same way."},
+		{Name: "submit_limit", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultSubmitLimit), Doc: "The most SubmitJob calls a second, counted in the same way."},
 	}
 	return sdk.Schema{Doc: "Which queue takes the jobs, and how they are run.", Fields: append(own, placementFields()...)}
 }

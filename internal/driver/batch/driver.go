@@ -41,10 +41,6 @@ const (
 	// https://docs.aws.amazon.com/batch/latest/APIReference/API_JobTimeout.html
 	minDeadline = time.Minute
 	maxDeadline = math.MaxInt32 * time.Second
-	// submitRate is how many SubmitJob calls a second are made: AWS allows 50,
-	// for everybody in the account and region.
-	// https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html
-	submitRate = 45
 )
 
 // Driver returns the driver. Providers that come of one value share the budgets
@@ -191,7 +187,7 @@ func open(ctx context.Context, r sdk.OpenRequest, budgets *aws.Budgets) (*provid
 		p.clock = sdk.SystemClock()
 	}
 	p.reads = budgets.For(session, "batch read", float64(cfg.DescribeRate), 2*cfg.DescribeRate)
-	p.submits = budgets.For(session, "batch submit", submitRate, submitRate)
+	p.submits = budgets.For(session, "batch submit", float64(cfg.SubmitLimit), cfg.SubmitLimit)
 	p.logReads = budgets.For(session, "log read", float64(cfg.LogRate), cfg.LogRate)
 	return p, nil
 }

@@ -87,7 +87,9 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 
 // image is the form of an image's reference.
 // https://docs.aws.amazon.com/batch/latest/APIReference/API_ContainerProperties.html
-var image = regexp.MustCompile(`^[a-zA-Z0-9_:./#@-]{1,255}$`)
+var image = regexp.MustCompile(`^[a-zA-Z0-9_:./#@-]+$`)
+
+const maxImage = 255
 
 // refuseFields refuses what AWS Batch has no place for.
 func (l *plan) refuseFields() {
@@ -96,8 +98,8 @@ func (l *plan) refuseFields() {
 	switch {
 	case s.Image == "":
 		l.bad(sdk.InvalidArgument, "image", "", "AWS Batch runs images, and none is given")
-	case !image.MatchString(s.Image):
-		l.bad(sdk.InvalidArgument, "image", s.Image, "an image's reference has at most 255 characters: letters, digits and - _ : . / # @")
+	case len(s.Image) > maxImage || !image.MatchString(s.Image):
+		l.bad(sdk.InvalidArgument, "image", s.Image, "an image's reference has at most %d characters: letters, digits and - _ : . / # @", maxImage)
 	}
 	if s.PIDs > 0 {
 		no("pids", itoa(s.PIDs), "AWS Batch has no bound on processes")

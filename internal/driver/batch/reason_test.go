@@ -49,7 +49,7 @@ var endings = []struct {
 
 func code(n int32) *int32 { return &n }
 
-// TestF19Reasons, with F35 among its rows: the container's reason beside the
+// TestF19Reasons: the container's reason beside the
 // job's, and one reason of both.
 func TestF19Reasons(t *testing.T) {
 	for _, c := range endings {
@@ -62,6 +62,24 @@ func TestF19Reasons(t *testing.T) {
 		}
 		if e.state != sdk.StateSucceeded && e.message == "" {
 			t.Errorf("%s: no word of AWS Batch's is kept", c.name)
+		}
+	}
+}
+
+// TestF35Preempted: a machine that was taken back is no plain failure, whatever
+// code the container left.
+func TestF35Preempted(t *testing.T) {
+	for text, want := range map[string]sdk.Reason{
+		"Your Spot Task was interrupted.":                                            sdk.ReasonPreempted,
+		"Host EC2 (instance i-0123456789abcdef0) terminated: Spot interruption":      sdk.ReasonPreempted,
+		"Host EC2 (instance i-0123456789abcdef0) terminated.":                        sdk.ReasonNodeLost,
+		"Host EC2 (instance i-0123456789abcdef0) stopped/terminated.":                sdk.ReasonNodeLost,
+		"EC2 instance i-0123456789abcdef0 was terminated by a spot instance request": sdk.ReasonPreempted,
+	} {
+		for _, c := range []*int32{nil, code(143), code(137)} {
+			if e := judge(facts{status: text, code: c, started: true}); e.state != sdk.StateFailed || e.reason != want {
+				t.Errorf("%s: %s, %s; want %s", text, e.state, e.reason, want)
+			}
 		}
 	}
 }

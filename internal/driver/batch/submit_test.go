@@ -299,7 +299,7 @@ func TestOverridesMove(t *testing.T) {
 // TestF72BulkCancel: thousands of jobs are ended by their labels alone, over
 // many pages and throttled calls, and none is left.
 func TestF72BulkCancel(t *testing.T) {
-	n := 2000
+	n := 1500
 	if testing.Short() {
 		n = 300
 	}

@@ -78,7 +78,7 @@ func newWorld(t testing.TB, o pocket.Options, change map[string]any) *world {
 		values: map[sdk.SecretRef]string{}}
 	w.config = map[string]any{
 		"region": pocket.Region, "endpoint": web.URL, "queue": pocketbatch.DefaultQueue, "execution_role": role("execution"),
-		"log_quiet": "300ms", "log_max": "3s", "missing_grace": "2s", "describe_rate": 10000, "log_rate": 10000,
+		"log_quiet": "300ms", "log_max": "3s", "missing_grace": "2s", "describe_rate": 10000, "log_rate": 10000, "submit_limit": 10000,
 	}
 	maps.Copy(w.config, change)
 	for k, v := range change {

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,15 +9,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/batch/types"
 )
 
-var (
-	nameForm    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
-	jobNameForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,127}$`)
-	imageForm   = regexp.MustCompile(`^[a-zA-Z0-9_:./#@-]{1,255}$`)
-)
+// consists says whether a text has 1 to most letters, digits and characters of
+// others.
+func consists(text, others string, most int) bool {
+	for i := range len(text) {
+		if c := text[i]; !alphanumeric(c) && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return text != "" && len(text) <= most
+}
+
+func alphanumeric(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
 
 // checkDefinition checks what the model doesn't say of a definition.
 func checkDefinition(in *batch.RegisterJobDefinitionInput) error {
-	if !nameForm.MatchString(*in.JobDefinitionName) {
+	if !consists(*in.JobDefinitionName, "_-", 128) {
 		return refuse(ruleName, "jobDefinitionName should match valid pattern: [a-zA-Z0-9_-]{1,128}")
 	}
 	if in.Type == types.JobDefinitionTypeMultinode || in.NodeProperties != nil {
@@ -57,7 +65,7 @@ func checkDefinition(in *batch.RegisterJobDefinitionInput) error {
 }
 
 func checkContainer(c *types.ContainerProperties) error {
-	if !imageForm.MatchString(text(c.Image)) {
+	if !consists(text(c.Image), "_:./#@-", 255) {
 		return refuse(ruleImage, "containerProperties.image must have 1 to 255 characters of [a-zA-Z0-9_:./#@-].")
 	}
 	for field, set := range map[string]bool{

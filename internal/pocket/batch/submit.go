@@ -60,7 +60,7 @@ func (s *Service) submitJob(_ context.Context, call awsjson.Call, in *batch.Subm
 
 // checkSubmit checks what a submission says by itself.
 func checkSubmit(in *batch.SubmitJobInput) error {
-	if !jobNameForm.MatchString(*in.JobName) {
+	if !consists(*in.JobName, "_-", 128) || !alphanumeric((*in.JobName)[0]) {
 		return refuse(ruleJobName, "jobName should match valid pattern: [a-zA-Z0-9][a-zA-Z0-9_-]{0,127}")
 	}
 	for what, set := range map[string]bool{
