@@ -214,7 +214,7 @@ func (d *draft) limits() {
 	}
 	for _, lack := range host.Lacks(l) {
 		d.bad(sdk.FailedPrecondition, lack.Controller, strconv.FormatInt(value[lack.Controller], 10),
-			"can't be limited here: no control group can be made: %s", lack.Why)
+			"can't be limited here: no control group can be made: %s; leave it out, or %s", lack.Why, delegate())
 	}
 	d.request.Limits = l
 }
