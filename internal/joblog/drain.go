@@ -152,7 +152,7 @@ func (r *reader) showLoss(f *frame, yield yielder) error {
 	if !lacks {
 		return nil
 	}
-	r.gap = sdk.LogGap{From: b.From.time(), To: b.To.time(), Bytes: bytes, Why: b.Why}
+	r.gap = sdk.LogGap{From: b.From.time(), To: b.To.time(), Bytes: addMissed(bytes, b.Missed), Why: b.Why}
 	r.give(Item{Gap: &r.gap}, yield)
 	return nil
 }

@@ -114,6 +114,68 @@ func TestFinishOnFullDisk(t *testing.T) {
 	}
 }
 
+// A gap that the backend told of counts in the gap at the end when the disk had
+// no room for it.
+func TestGapOnFullDisk(t *testing.T) {
+	for name, c := range map[string]struct {
+		bytes int64
+		want  string
+	}{
+		"full to the end":          {70, "before\n[gap 75][gap]"},
+		"full to the end, unknown": {-1, "before\n[gap -1][gap]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := newMemFS()
+			s := mustOpen(t, Options{FS: mem, FlushEvery: -1})
+			k := newKey()
+			w := mustWriter(t, s, k, 1)
+			must(t, w.Append(kept(sdk.StreamStdout, "before\n")))
+			must(t, w.Flush())
+			mem.setRoom(0)
+			must(t, w.Append(kept(sdk.StreamStdout, "lost\n")))
+			must(t, w.Append(sdk.LogItem{Gap: &sdk.LogGap{Bytes: c.bytes, Why: "the backend lost it"}}))
+			_, err := w.Finish(sdk.VerdictGap)
+			must(t, err)
+			check(t, "log", readAll(t, s, k, ReadOptions{}), c.want)
+		})
+	}
+}
+
+// Once there is room again, the gap for what the disk didn't take counts the gaps
+// that came meanwhile, and each byte once.
+func TestGapWhileDiskIsFull(t *testing.T) {
+	mem := newMemFS()
+	s := mustOpen(t, Options{FS: mem, FlushEvery: -1})
+	k := newKey()
+	w := mustWriter(t, s, k, 1)
+	must(t, w.Append(kept(sdk.StreamStdout, "before\n")))
+	must(t, w.Flush())
+	mem.setRoom(0)
+	var given int64
+	for range 40 {
+		must(t, w.Append(kept(sdk.StreamStdout, strings.Repeat("x", 100_000)+"\n")))
+		given += 100_001
+	}
+	must(t, w.Append(sdk.LogItem{Gap: &sdk.LogGap{Bytes: 1 << 30, Why: "the backend lost it"}}))
+	mem.setRoom(1 << 40)
+	must(t, w.Append(kept(sdk.StreamStdout, "after\n")))
+	_, err := w.Finish(sdk.VerdictGap)
+	must(t, err)
+	var lost, shown int64
+	for it, err := range s.Read(t.Context(), k, ReadOptions{}) {
+		must(t, err)
+		switch {
+		case it.Gap != nil:
+			lost += it.Gap.Bytes
+		case it.Entry != nil:
+			shown += int64(len(it.Entry.Data))
+		}
+	}
+	if want := given + int64(len("before\nafter\n")) + 1<<30; lost+shown != want || lost <= 1<<30 {
+		t.Errorf("%d bytes shown and %d lost, %d were there", shown, lost, want)
+	}
+}
+
 // Where a torn frame can't even be taken back, the log goes on in a new
 // segment and readers don't stumble.
 func TestTornFrameStays(t *testing.T) {

@@ -83,6 +83,7 @@ func (w *Writer) end(op string, v sdk.Verdict) (*plan, error) {
 			return nil, w.err
 		}
 		w.at.Lost = w.out.Lost + w.out.missing(&w.at, allStreams)
+		w.at.Missed = w.unwrittenGaps()
 		w.buf, w.loss = nil, nil
 	}
 	if slices.ContainsFunc(w.segs, func(e extent) bool { return e.id.term != w.term }) {
@@ -90,6 +91,32 @@ func (w *Writer) end(op string, v sdk.Verdict) (*plan, error) {
 	}
 	p, err := w.plan()
 	return p, diskError(op, err)
+}
+
+// unwrittenGaps counts what the gaps tell of that never got to the disk.
+func (w *Writer) unwrittenGaps() (n int64) {
+	if w.loss != nil {
+		n = w.loss.missed
+	}
+	var f frame
+	for buf := w.buf; len(buf) > 0; {
+		size, status := parseFrame(buf, w.term.Epoch, &f)
+		if status != frameOK {
+			return -1
+		}
+		if f.kind == kindGap {
+			if g, err := f.gap(); err == nil {
+				n = addMissed(n, g.Bytes)
+			}
+		}
+		if f.kind == kindLoss {
+			if b, err := f.loss(); err == nil {
+				n = addMissed(n, b.Missed)
+			}
+		}
+		buf = buf[size:]
+	}
+	return n
 }
 
 // missed notes segments that an older holder's cap has dropped: it was faster

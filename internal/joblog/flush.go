@@ -149,7 +149,7 @@ func (w *Writer) settle() {
 		return
 	}
 	w.loss = nil
-	body := lossBody{From: l.since, To: stampOf(w.s.clock.Now()), Gaps: w.at.Gaps, Why: lossWhy(l.cause)}
+	body := lossBody{From: l.since, To: stampOf(w.s.clock.Now()), Gaps: w.at.Gaps, Missed: l.missed, Why: lossWhy(l.cause)}
 	for i := range w.at.Marks {
 		if from := l.from.get(&w.at.Marks[i]); from.Units < w.at.Marks[i].Units {
 			body.End = append(body.End, w.at.Marks[i])

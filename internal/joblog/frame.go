@@ -195,6 +195,8 @@ type lossBody struct {
 	// End holds the marks of the streams that lost something.
 	End  []mark `json:"end"`
 	Gaps int64  `json:"gaps"`
+	// Missed is what the gaps that were lost told of, in bytes; -1 is unknown.
+	Missed int64 `json:"missed,omitempty"`
 }
 
 // maxWhy bounds the sentence of a gap.

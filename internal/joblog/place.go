@@ -45,6 +45,9 @@ type state struct {
 	Gaps int64 `json:"gaps,omitempty"`
 	// Lost counts the bytes that didn't fit on the disk.
 	Lost int64 `json:"lost,omitempty"`
+	// Missed, in the place of a log's end, is what gaps told of that didn't fit on
+	// the disk before it, in bytes; -1 is unknown.
+	Missed int64 `json:"missed,omitempty"`
 	// Newest is the greatest time of any entry.
 	Newest stamp `json:"newest"`
 	// Untimed: some entries came before any time was known.
@@ -177,6 +180,14 @@ func (s *state) holdsBytes(t *state) bool {
 }
 
 func (s *state) equals(t *state) bool { return s.holds(t) && t.holds(s) }
+
+// addMissed adds what a gap tells of; unknown and anything are unknown.
+func addMissed(a, b int64) int64 {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return a + b
+}
 
 // missing counts the bytes of the streams in mask that lie between s and t.
 func (s *state) missing(t *state, mask streamMask) int64 {

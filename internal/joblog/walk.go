@@ -86,10 +86,10 @@ func (r *reader) advance(yield yielder) (bool, error) {
 	}
 	end := r.mark.End
 	why := whyDamaged
-	if end.Lost > r.shown().Lost {
+	if end.Lost > r.shown().Lost || end.Missed != 0 {
 		why = whyFull
 	}
-	if !r.skip(end, why, unknownTime, yield) {
+	if !r.skip(end, end.Missed, why, unknownTime, yield) {
 		return true, nil
 	}
 	r.stop = true
@@ -122,7 +122,7 @@ func (r *reader) enter(h *header, limit int64, yield yielder) error {
 	}
 	r.leave()
 	r.scan = sc
-	if !r.skip(&h.Start, why, h.First, yield) {
+	if !r.skip(&h.Start, 0, why, h.First, yield) {
 		return nil
 	}
 	r.cur = h
@@ -147,13 +147,13 @@ func (r *reader) leave() {
 }
 
 // skip moves the place shown to a place, and shows a gap if that leaves
-// anything out. It reports whether to go on.
-func (r *reader) skip(to *state, why string, until stamp, yield yielder) bool {
+// anything out, missed bytes of lost gaps among it. It reports whether to go on.
+func (r *reader) skip(to *state, missed int64, why string, until stamp, yield yielder) bool {
 	shown := r.shown()
 	if shown.holds(to) {
 		return true
 	}
-	bytes, lacks := shown.missing(to, r.mask), shown.lacks(to, r.mask)
+	bytes, lacks := addMissed(shown.missing(to, r.mask), missed), shown.lacks(to, r.mask)
 	since := shown.Newest
 	shown.raise(to)
 	if !lacks {

@@ -102,7 +102,9 @@ type loss struct {
 	from        state
 	since, last stamp
 	bytes       int64
-	cause       error
+	// missed is what gaps told of that came meanwhile; -1 is unknown.
+	missed int64
+	cause  error
 }
 
 // Cursor returns the durable cursor: where the driver must resume after the
@@ -254,6 +256,9 @@ func (w *Writer) put(f *frame) {
 		w.loss.bytes += int64(len(f.data))
 		if f.kind != kindEntry {
 			w.loss.bytes -= int64(len(f.data))
+			if g, err := f.gap(); f.kind == kindGap && err == nil {
+				w.loss.missed = addMissed(w.loss.missed, g.Bytes)
+			}
 		}
 		w.loss.last = f.at
 	} else {

@@ -21,6 +21,7 @@ import (
 const (
 	keyAttempt = "attempt"
 	keyOffset  = "offset"
+	keyTold    = "told"
 )
 
 // JobLogs reads the file that the supervisor writes. The end is proven by the
@@ -44,7 +45,8 @@ func (p *provider) JobLogs(ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[
 			fail(err)
 			return
 		}
-		l := &logReader{p: p, folder: f, id: id, yield: yield, offset: offset, shown: time.Now()}
+		l := &logReader{p: p, folder: f, id: id, yield: yield, offset: offset, shown: time.Now(),
+			told: r.Cursor != nil && r.Cursor.Position[keyTold] != ""}
 		defer l.close()
 		if err := l.run(ctx, r.Follow); err != nil {
 			fail(err)
@@ -79,6 +81,7 @@ type logReader struct {
 	file   *os.File
 	reader *capture.Reader
 	worst  sdk.Verdict
+	told   bool      // the gap that is in the record of the end alone was given
 	shown  time.Time // of the last cursor
 }
 
@@ -169,6 +172,14 @@ func (l *logReader) end(v view) {
 		}
 		verdict = verdict.Worse(sdk.VerdictGap)
 	case v.end.Lost > 0:
+		if n := v.end.Untold; n > 0 && !l.told {
+			// The disk had no room for the gap either.
+			l.told = true
+			gap := &sdk.LogGap{From: v.end.Started, To: v.end.Ended, Bytes: n, Why: fmt.Sprintf("%d bytes could not be written: the disk was full or failed", n)}
+			if !l.yield(sdk.LogItem{Gap: gap, Cursor: l.cursor()}, nil) {
+				return
+			}
+		}
 		verdict = verdict.Worse(sdk.VerdictGap)
 	case v.end.Capped > 0:
 		verdict = verdict.Worse(sdk.VerdictTruncatedByUs)
@@ -241,6 +252,9 @@ func (l *logReader) cursorOffset() int64 {
 }
 
 func (l *logReader) cursor() *sdk.LogCursor {
-	return &sdk.LogCursor{V: sdk.CursorVersion, Kind: Kind,
-		Position: map[string]string{keyAttempt: l.id.String(), keyOffset: strconv.FormatInt(l.cursorOffset(), 10)}}
+	at := map[string]string{keyAttempt: l.id.String(), keyOffset: strconv.FormatInt(l.cursorOffset(), 10)}
+	if l.told {
+		at[keyTold] = "true"
+	}
+	return &sdk.LogCursor{V: sdk.CursorVersion, Kind: Kind, Position: at}
 }

@@ -228,8 +228,13 @@ func TestFullDisk(t *testing.T) {
 	if res := w.ended(full); res.ExitCode == nil || *res.ExitCode != 4 {
 		t.Errorf("got %s", res.Message)
 	}
-	if out := w.logs(full, nil, true); out.verdict != sdk.VerdictGap {
-		t.Errorf("got %q, %s", out.stdout.String(), out.verdict)
+	out = w.logs(full, nil, true)
+	lost = 0
+	for _, g := range out.gaps {
+		lost += g.Bytes
+	}
+	if out.verdict != sdk.VerdictGap || lost+int64(out.stdout.Len()) != 100000+3 {
+		t.Errorf("%d bytes, %d lost, %s", out.stdout.Len(), lost, out.verdict)
 	}
 	// And a new job is refused clearly, and leaves nothing.
 	l := w.launch(sh("true"))

@@ -154,7 +154,8 @@ func raw(e attempt.End) map[string]string {
 		out["left_running"] += strconv.Itoa(id.PID)
 	}
 	num("oom_kills", e.OOMKills)
-	num("output_lost", e.Lost)
+	// What of the output was lost stands in the log, as gaps: there the bytes are
+	// counted in that the disk didn't take a second time.
 	num("output_capped", e.Capped)
 	num("max_rss", e.MaxRSS)
 	if e.UserTime > 0 || e.SystemTime > 0 {

@@ -95,10 +95,12 @@ type End struct {
 	// memory cgroup alone.
 	OOMKills int64 `json:"oom_kills,omitzero"`
 	// Output is the size of the output file. Lost bytes could not be written,
-	// Capped bytes were over the cap.
+	// Capped bytes were over the cap. Untold are those of the lost bytes for which
+	// the file has no gap.
 	Output int64 `json:"output,omitzero"`
 	Lost   int64 `json:"lost,omitzero"`
 	Capped int64 `json:"capped,omitzero"`
+	Untold int64 `json:"untold,omitzero"`
 	// MaxRSS is in bytes.
 	MaxRSS     int64         `json:"max_rss,omitzero"`
 	UserTime   time.Duration `json:"user_time,omitzero"`

@@ -45,6 +45,8 @@ type Totals struct {
 	Size, Written int64
 	// Lost bytes could not be written, Capped bytes were over the cap.
 	Lost, Capped int64
+	// Untold are those of the lost bytes for which no gap found room either.
+	Untold int64
 }
 
 // NewWriter returns a writer to an empty file, that keeps at most max bytes of
@@ -143,7 +145,12 @@ func (w *Writer) Finish() (Totals, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.settle()
-	w.totals.Size = w.off
+	w.totals.Size, w.totals.Untold = w.off, 0
+	for k, g := range w.pending {
+		if k.why == WhyDisk {
+			w.totals.Untold += g.Bytes
+		}
+	}
 	if w.off == 0 {
 		return w.totals, nil
 	}

@@ -264,7 +264,7 @@ func (s *supervisor) finish() int {
 		s.note("sync output", err)
 	}
 	s.end.V = attempt.Version
-	s.end.Output, s.end.Lost, s.end.Capped = totals.Size, totals.Lost, totals.Capped
+	s.end.Output, s.end.Lost, s.end.Capped, s.end.Untold = totals.Size, totals.Lost, totals.Capped, totals.Untold
 	if s.end.Ended.IsZero() {
 		s.end.Ended = time.Now()
 	}
