@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // soon bounds each wait for what must happen.
-const soon = 90 * time.Second
+const soon = 4 * time.Minute
 
 // rig is an engine with a provider on a pocket cloud, of the kind aws-ecs unless
 // driver says otherwise.

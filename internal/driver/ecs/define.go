@@ -80,7 +80,7 @@ func (p *provider) ensureDefinition(ctx context.Context, d definition) error {
 	}
 	found, err := p.describeDefinition(ctx, d.Family)
 	if err != nil {
-		return err
+		return refusedDefinition(err)
 	}
 	if found == nil || !found.active() || found.tags[labelDefinition] != d.Tags[labelDefinition] || found.tags[sdk.LabelOwner] != p.owner {
 		if err := p.register(ctx, d); err != nil {
