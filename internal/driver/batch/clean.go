@@ -49,7 +49,7 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 // uses it. A launch that another process is about to send registers it again.
 func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (removed []string, err error) {
 	name := h.Metadata[keyDefinition]
-	if name == "" || p.jobs.sharing(h) {
+	if name == "" || p.jobs.leave(h) {
 		return nil, nil
 	}
 	e, free, err := p.take(ctx, opClean, name)

@@ -127,15 +127,23 @@ func (k *jobs) drop(h sdk.JobHandle) {
 	}
 }
 
-// sharing reports whether other jobs are known that use the job's definition.
-func (k *jobs) sharing(h sdk.JobHandle) bool {
+// leave forgets a job that is cleaned up where others are known that use its
+// definition, and reports whether there are. The last of them stays, until its
+// definition is gone: one of many that leave at once is the last.
+func (k *jobs) leave(h sdk.JobHandle) (shared bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n := k.uses[h.Metadata[keyDefinition]]
-	if k.m[h.ID] != nil {
-		n--
+	name := h.Metadata[keyDefinition]
+	n := k.uses[name]
+	if k.m[h.ID] == nil {
+		return n > 0
 	}
-	return n > 0
+	if n <= 1 {
+		return false
+	}
+	delete(k.m, h.ID)
+	k.uses[name]--
+	return true
 }
 
 // get returns a copy of what is known.

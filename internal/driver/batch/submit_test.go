@@ -169,6 +169,30 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// TestDefinitionGoesWithTheLast: however many clean up at once, one of them is the
+// last, and takes the definition away.
+func TestDefinitionGoesWithTheLast(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	for round := range 10 {
+		handles := make([]sdk.JobHandle, 8)
+		for i := range handles {
+			handles[i] = w.run(p, w.plan(p, shell("true")))
+		}
+		for _, h := range handles {
+			w.ended(p, h)
+		}
+		atOnce(len(handles), func(i int) {
+			if _, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: handles[i]}); err != nil {
+				t.Error(err)
+			}
+		})
+		if n := w.count("batch:DeregisterJobDefinition"); n != round+1 {
+			t.Fatalf("round %d: %d definitions deregistered", round, n)
+		}
+	}
+}
+
 // TestSharedDefinition: a fresh process doesn't take away a definition that
 // another job waits with.
 func TestSharedDefinition(t *testing.T) {

@@ -80,8 +80,7 @@ func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (bool, err
 // describeUnlessShared returns the job's definition, or nothing where other
 // tasks that this process knows use it, which needs no call.
 func (p *provider) describeUnlessShared(ctx context.Context, h sdk.JobHandle) (*foundDefinition, error) {
-	if p.tasks.sharing(h) {
-		p.tasks.drop(h)
+	if p.tasks.leave(h) {
 		return nil, nil
 	}
 	d, err := p.describeDefinition(ctx, h.Metadata[keyDefinition])

@@ -68,15 +68,23 @@ func (k *tasks) drop(h sdk.JobHandle) {
 	}
 }
 
-// sharing reports whether other tasks are known that use the task's definition.
-func (k *tasks) sharing(h sdk.JobHandle) bool {
+// leave forgets a task that is cleaned up where others are known that use its
+// definition, and reports whether there are. The last of them stays, until its
+// definition is gone: one of many that leave at once is the last.
+func (k *tasks) leave(h sdk.JobHandle) (shared bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n := k.uses[h.Metadata[keyDefinition]]
-	if k.m[h.ID] != nil {
-		n--
+	definition := h.Metadata[keyDefinition]
+	n := k.uses[definition]
+	if k.m[h.ID] == nil {
+		return n > 0
 	}
-	return n > 0
+	if n <= 1 {
+		return false
+	}
+	delete(k.m, h.ID)
+	k.uses[definition]--
+	return true
 }
 
 // using reports whether tasks are known that use a definition.
