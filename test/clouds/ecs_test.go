@@ -329,7 +329,7 @@ func TestChaos(t *testing.T) {
 		ids[i] = r.submit(shell(fmt.Sprintf("echo x >>%s/%d; echo 'line %d'; exit %d", marks, i, i, i%3)))
 	}
 	for i, id := range ids {
-		got := r.wait(id, control.MilestoneFinished)
+		got := r.wait(id, control.MilestoneDrained) // clean-up waits ever longer
 		if got.ExitCode == nil || *got.ExitCode != i%3 {
 			t.Errorf("job %d: %s: %s, code %v: %s", i, got.State, got.Reason, got.ExitCode, got.Message)
 		}
