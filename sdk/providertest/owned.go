@@ -74,7 +74,10 @@ func checkOwnedList(s *suite, t T) {
 
 func checkOwnedBreak(s *suite, t T) {
 	for range 2 {
-		s.listed(t, s.start(t, Do(Hang())))
+		// What starts a job may live in this process; it is to have started.
+		j := s.start(t, Do(Print("up\n"), Hang()))
+		s.up(t, j.handle)
+		s.listed(t, j)
 	}
 	s.frees(t, func() {
 		for _, err := range need(s.p, sdk.Lister()).ListOwned(t.Context(), sdk.ListOwnedRequest{}) {

@@ -1,0 +1,116 @@
+package gcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// errNoAnswer is the cause of a call's own time-out.
+var errNoAnswer = errors.New("no answer in time")
+
+// Call makes one call with the session's time-out, and gives its error the
+// class that the contract knows.
+func (x *Session) Call(ctx context.Context, op string, f func(ctx context.Context) error) error {
+	if ctx.Err() != nil {
+		return x.mapError(ctx, ctx, op, ctx.Err())
+	}
+	inner, cancel := context.WithTimeoutCause(ctx, x.timeout, errNoAnswer)
+	defer cancel()
+	return x.mapError(ctx, inner, op, f(inner))
+}
+
+// mapError gives an error its class. outer is the caller's context, inner the
+// one that the call's own bound may have ended.
+func (x *Session) mapError(outer, inner context.Context, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *sdk.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	e := &sdk.Error{Op: op, Provider: x.provider, Err: err}
+	var cred *noCredentials
+	switch {
+	case outer.Err() != nil:
+		// The caller gave up; whether the request arrived isn't known.
+		e.Code = sdk.CodeOf(outer.Err())
+		if !errors.Is(err, outer.Err()) {
+			e.Err = fmt.Errorf("%w: %w", outer.Err(), err)
+		}
+	case errors.As(err, &cred):
+		e.Code, e.Reason, e.Remedy = sdk.Unauthenticated, sdk.ReasonCredentials, "check the credentials that the provider uses"
+	case errors.Is(context.Cause(inner), errNoAnswer):
+		e.Code, e.Retryable = sdk.DeadlineExceeded, true
+		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, err)
+	default:
+		x.classify(e, err)
+	}
+	return e
+}
+
+// classify takes the code as Google gives it: the contract's codes are gRPC's.
+// https://cloud.google.com/apis/design/errors
+func (x *Session) classify(e *sdk.Error, err error) {
+	st, ok := status.FromError(err)
+	if !ok {
+		e.Code, e.Retryable = sdk.Unavailable, true
+		return
+	}
+	e.Code, e.Err = codeOf(st.Code()), &told{text: strings.Join(strings.Fields(st.Message()), " "), err: err}
+	switch e.Code {
+	case sdk.Unavailable, sdk.Internal, sdk.Unknown, sdk.DeadlineExceeded:
+		e.Retryable = true
+		if x.Endpoint != "" && e.Code == sdk.Unavailable {
+			e.Remedy = "is the pocket cloud at " + x.Endpoint + " running? `windlass pocket up` starts one"
+		}
+	case sdk.ResourceExhausted:
+		e.Retryable = true
+	case sdk.PermissionDenied:
+		e.Remedy = "let the credentials do it: `windlass provider check` lists what is missing"
+	case sdk.Unauthenticated:
+		e.Remedy = "renew the credentials"
+	}
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok {
+			e.RetryAfter = min(max(info.GetRetryDelay().AsDuration(), 0), 5*time.Minute)
+		}
+	}
+}
+
+// codeOf is the contract's code of a status. A call that the server says was
+// cancelled, though nobody here did, proves nothing.
+func codeOf(c codes.Code) sdk.Code {
+	if c == codes.OK || c == codes.Canceled || c > codes.Unauthenticated {
+		return sdk.Unavailable
+	}
+	return sdk.Code(c)
+}
+
+// told is Google's own message without the client's words around it.
+type told struct {
+	text string
+	err  error
+}
+
+func (t *told) Error() string { return t.text }
+
+func (t *told) Unwrap() error { return t.err }
+
+// Text returns Google's own message of an error, or nothing.
+func Text(err error) string {
+	var t *told
+	if errors.As(err, &t) {
+		return t.text
+	}
+	return ""
+}

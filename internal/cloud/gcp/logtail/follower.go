@@ -1,0 +1,118 @@
+package logtail
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/logging/apiv2/loggingpb"
+)
+
+// follower is one who follows the log of an execution. Entries wait here until
+// those that were written before them have had time to arrive.
+type follower struct {
+	execution string
+	late      time.Duration
+	// round is the last round that was for this follower; the reader's lock
+	// holds it.
+	round int64
+	// wake has a value when something has come, or a round has passed.
+	wake chan struct{}
+
+	mu sync.Mutex
+	// from is the least timestamp where nothing was given yet.
+	from  time.Time
+	given position
+	// held are the entries that wait, in order.
+	held []held
+	// looks counts rounds.
+	looks int64
+}
+
+type held struct {
+	entry *loggingpb.LogEntry
+	at    position
+	// seen is when it came.
+	seen time.Time
+}
+
+// since is the least timestamp that is of interest.
+func (f *follower) since() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.given.at.IsZero() {
+		return f.from
+	}
+	return f.given.at
+}
+
+// add takes entries, and reports whether one of them is new. An entry comes
+// again with every round until it was given, and may be stored twice under one
+// insert ID.
+func (f *follower) add(entries []*loggingpb.LogEntry) (news bool) {
+	if len(entries) == 0 {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	for _, e := range entries {
+		at := positionOf(e)
+		if at.compare(f.given) <= 0 {
+			continue
+		}
+		i, found := slices.BinarySearchFunc(f.held, at, func(h held, p position) int { return h.at.compare(p) })
+		if found {
+			continue
+		}
+		f.held = slices.Insert(f.held, i, held{e, at, now})
+		news = true
+	}
+	if news {
+		f.nudge()
+	}
+	return news
+}
+
+// looked notes that a round is over.
+func (f *follower) looked() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks++
+	f.nudge()
+}
+
+// nudge wakes the follower. The lock is held.
+func (f *follower) nudge() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the entries whose time has come: one that has waited for its
+// elders, and all before it. wait is the time until the next, or zero where
+// nothing waits.
+func (f *follower) take() (ready []*loggingpb.LogEntry, wait time.Duration, looks int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, now := 0, time.Now()
+	var next time.Time
+	for i, h := range f.held {
+		due := h.seen.Add(f.late)
+		if !due.After(now) {
+			n, next = i+1, time.Time{}
+		} else if next.IsZero() || due.Before(next) {
+			next = due
+		}
+	}
+	for _, h := range f.held[:n] {
+		ready = append(ready, h.entry)
+		f.given = h.at
+	}
+	f.held = append([]held(nil), f.held[n:]...)
+	if len(f.held) > 0 {
+		wait = max(next.Sub(now), time.Millisecond)
+	}
+	return ready, wait, f.looks
+}

@@ -1,0 +1,58 @@
+package cloudrun
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/windlass-run/windlass/internal/pocket/run"
+)
+
+// contained runs containers as processes, and ends with each container whatever
+// came of it, as a container's namespace does: also what made a session of its
+// own.
+type contained struct{ run.Executor }
+
+const containerMark = "WINDLASS_TEST_CONTAINER="
+
+func (c contained) Start(ctx context.Context, s run.Spec) (run.Container, error) {
+	mark := containerMark + s.Name
+	s.Env = append(append([]string{}, s.Env...), mark)
+	inner, err := c.Executor.Start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	out := containedOne{Container: inner, done: make(chan struct{})}
+	go func() {
+		<-inner.Done()
+		killMarked(mark)
+		close(out.done)
+	}()
+	return out, nil
+}
+
+type containedOne struct {
+	run.Container
+	done chan struct{}
+}
+
+func (c containedOne) Done() <-chan struct{} { return c.done }
+
+func killMarked(mark string) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return
+	}
+	for _, d := range dirs {
+		env, err := os.ReadFile(d + "/environ")
+		if err != nil || !bytes.Contains(env, []byte("\x00"+mark+"\x00")) && !bytes.HasPrefix(env, []byte(mark+"\x00")) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(d)); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
+}

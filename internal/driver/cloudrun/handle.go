@@ -1,0 +1,124 @@
+package cloudrun
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/run/apiv2/runpb"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// The members of a handle's metadata.
+const (
+	keyExecution = "execution"
+	keySent      = "sent"
+	keyCreated   = "created"
+)
+
+// handle is enough for any machine: job and execution name the state, and the
+// execution, the project of the identity and the time find the log.
+func (p *provider) handle(id string, j *runpb.Job, sent time.Time) sdk.JobHandle {
+	h := sdk.JobHandle{V: sdk.HandleVersion, Kind: Kind, Identity: p.identity, ID: id, Name: id,
+		Metadata: map[string]string{keyExecution: executionID(id), keySent: itoa(sent.Unix())}}
+	if t := at(j.GetCreateTime()); !t.IsZero() {
+		h.Metadata[keyCreated] = itoa(t.Unix())
+	}
+	return h
+}
+
+// checkHandle refuses a handle of another provider, and one that can't be ours.
+func (p *provider) checkHandle(op string, h sdk.JobHandle) error {
+	if err := h.Check(op, p.identity); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(h.ID, jobPrefix) || len(h.ID) > maxJobID || strings.Contains(h.ID, "/") || h.Metadata[keyExecution] != executionID(h.ID) {
+		return p.fail(sdk.InvalidArgument, op, fmt.Errorf("%q is no handle of a job", h.ID))
+	}
+	return nil
+}
+
+// since is a time before the first output of a job, by Google's clock; zero is
+// not known.
+func since(h sdk.JobHandle) time.Time {
+	n, err := strconv.ParseInt(h.Metadata[keyCreated], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(n, 0).Add(-time.Second)
+}
+
+// young reports whether a job may still not be visible: this process hasn't seen
+// it, and it was sent a moment ago.
+func (p *provider) young(h sdk.JobHandle) bool { return !p.seen.shown(h.ID) && p.recent(h) }
+
+// recent reports whether a job was sent a moment ago.
+func (p *provider) recent(h sdk.JobHandle) bool {
+	n, err := strconv.ParseInt(h.Metadata[keySent], 10, 64)
+	// A clock that was set back makes a job of the future, which is recent.
+	return err == nil && p.clock.Now().Sub(time.Unix(n, 0)) < time.Duration(p.cfg.VisibleWithin)
+}
+
+// seen is what this process has seen of jobs. It saves calls and decides nothing
+// that a call wouldn't, but that what was shown once isn't waited for. The zero
+// value is ready.
+type seen struct {
+	mu sync.Mutex
+	m  map[string]sight
+}
+
+// sight is what was seen of a job: shown, that a read has had it; ended; ran,
+// that its container was started; at, when it was noted last.
+type sight struct {
+	shown, ended, ran bool
+	at                time.Time
+}
+
+const (
+	// Beyond so many jobs those are forgotten that were not looked at for so long.
+	seenMax = 20000
+	seenFor = time.Hour
+)
+
+func (s *seen) change(id string, f func(*sight)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m == nil {
+		s.m = map[string]sight{}
+	}
+	now := time.Now()
+	if len(s.m) >= seenMax {
+		for k, v := range s.m {
+			if now.Sub(v.at) > seenFor {
+				delete(s.m, k)
+			}
+		}
+	}
+	v := s.m[id]
+	f(&v)
+	v.at = now
+	s.m[id] = v
+}
+
+// note keeps what is known of a job that was submitted or read.
+func (s *seen) note(h sdk.JobHandle, ended, ran bool) {
+	s.change(h.ID, func(v *sight) { v.ended, v.ran = v.ended || ended, v.ran || ran })
+}
+
+// show notes that a read has shown the job.
+func (s *seen) show(id string) { s.change(id, func(v *sight) { v.shown = true }) }
+
+func (s *seen) get(id string) (sight, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.m[id]
+	return v, ok
+}
+
+func (s *seen) shown(id string) bool {
+	v, _ := s.get(id)
+	return v.shown
+}

@@ -1,0 +1,100 @@
+package cloudrun
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"cloud.google.com/go/run/apiv2/runpb"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// The schemes of references that are taken. The first is passed on; the others
+// become variables that whoever may see the job can read.
+const (
+	schemeSecretManager = "gcp-sm"
+	schemeEnv           = "env"
+	schemeFile          = "file"
+)
+
+var (
+	// https://cloud.google.com/run/docs/reference/rest/v2/Container#SecretKeySelector
+	secretForm  = regexp.MustCompile(`^(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}$`)
+	versionForm = regexp.MustCompile(`^([1-9][0-9]*|[a-z][A-Za-z0-9_-]{0,62})$`)
+)
+
+// secrets adds a variable for each secret that Cloud Run fetches by itself, when
+// it starts the task. That the secret's version exists Cloud Run checks when the
+// job is made.
+func (l *plan) secrets(c *runpb.Container) {
+	for _, name := range slices.Sorted(maps.Keys(l.spec.Secrets)) {
+		field, ref := "secrets."+name, string(l.spec.Secrets[name])
+		parsed, err := sdk.ParseSecretRef(ref)
+		if err != nil {
+			continue // sdk.ValidateSpec has said so
+		}
+		switch parsed.Scheme {
+		case schemeSecretManager:
+			switch {
+			case parsed.Key != "":
+				l.bad(sdk.Unimplemented, field, ref, "Cloud Run gives a secret as a whole; leave #%s out", parsed.Key)
+				continue
+			case !secretForm.MatchString(parsed.Path):
+				l.bad(sdk.InvalidArgument, field, ref, "is neither a secret's ID nor projects/P/secrets/ID")
+				continue
+			case parsed.Version != "" && !versionForm.MatchString(parsed.Version):
+				l.bad(sdk.InvalidArgument, field, ref, "a version is a number, latest or an alias")
+				continue
+			}
+			version := parsed.Version
+			if version == "" {
+				version = "latest"
+			}
+			c.Env = append(c.Env, &runpb.EnvVar{Name: name, Values: &runpb.EnvVar_ValueSource{ValueSource: &runpb.EnvVarSource{
+				SecretKeyRef: &runpb.SecretKeySelector{Secret: parsed.Path, Version: version}}}})
+		case schemeEnv, schemeFile:
+			if !l.spec.AllowVisibleSecret {
+				l.bad(sdk.Unimplemented, field, ref, "on provider %s it would be a variable that anyone who may see the job can read; put it into Secret Manager and write secret://gcp-sm/NAME, or permit that with --allow-visible-secret", l.p.name)
+				continue
+			}
+			l.visible = true
+		default:
+			l.bad(sdk.Unimplemented, field, ref, "Cloud Run takes no secret of the scheme %s; it takes gcp-sm, env and file", parsed.Scheme)
+		}
+	}
+}
+
+// reveal fetches the secrets that become visible variables. A value that is no
+// text in UTF-8, or too long, is refused.
+func (p *provider) reveal(ctx context.Context, refs map[string]sdk.SecretRef) ([]*runpb.EnvVar, error) {
+	var out []*runpb.EnvVar
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		parsed, err := sdk.ParseSecretRef(string(refs[name]))
+		if err != nil {
+			return nil, err
+		}
+		if parsed.Scheme != schemeEnv && parsed.Scheme != schemeFile {
+			continue
+		}
+		if p.secrets == nil {
+			return nil, p.fail(sdk.FailedPrecondition, opRun, fmt.Errorf("nothing resolves the secret %s", name))
+		}
+		v, err := p.secrets.ResolveSecret(ctx, refs[name])
+		if err != nil {
+			return nil, err
+		}
+		text := string(v.Reveal())
+		if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 || utf8.RuneCountInString(text) > maxVariable {
+			e := p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the secret %s is not text in UTF-8 of up to %d characters, and a variable on Cloud Run can hold nothing else", name, maxVariable))
+			e.Field, e.Reason = "secrets."+name, sdk.ReasonInvalidSpec
+			return nil, e
+		}
+		out = append(out, &runpb.EnvVar{Name: name, Values: &runpb.EnvVar_Value{Value: text}})
+	}
+	return out, nil
+}
