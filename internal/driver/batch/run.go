@@ -36,7 +36,7 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		return sdk.RunJobResult{}, e
 	}
 	if err := p.session.CheckAccount(ctx, opRun); err != nil {
-		return sdk.RunJobResult{}, err
+		return sdk.RunJobResult{}, p.unsent(err)
 	}
 	if p.jobs.inDoubt(l.AttemptID) {
 		found, err := p.FindJobs(ctx, sdk.FindJobsRequest{Launch: &l})
@@ -48,14 +48,14 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		}
 	}
 	if err := p.ensureDefinition(ctx, req.Definition, false); err != nil {
-		return sdk.RunJobResult{}, err
+		return sdk.RunJobResult{}, p.unsent(err)
 	}
 	in := req.Job.input(visible)
 	id, err := p.submit(ctx, l.AttemptID, in)
 	if noDefinition(err) {
 		// Another process deregistered it since, or lists lag.
 		if err := p.ensureDefinition(ctx, req.Definition, true); err != nil {
-			return sdk.RunJobResult{}, err
+			return sdk.RunJobResult{}, p.unsent(err)
 		}
 		id, err = p.submit(ctx, l.AttemptID, in)
 	}
@@ -69,9 +69,12 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 
 // submit makes the one call that makes a job, and notes whether it is in doubt.
 func (p *provider) submit(ctx context.Context, attempt sdk.ID, in *batch.SubmitJobInput) (string, error) {
+	if err := p.submits.Wait(ctx); err != nil {
+		return "", p.unsent(p.fail(sdk.CodeOf(err), opRun, err))
+	}
 	var out *batch.SubmitJobOutput
 	p.jobs.sent(attempt, true)
-	err := p.paced(ctx, p.submits, opRun, func(ctx context.Context) (err error) {
+	err := p.call(ctx, p.submits, opRun, func(ctx context.Context) (err error) {
 		out, err = p.batch.SubmitJob(ctx, in)
 		return err
 	})
@@ -85,6 +88,18 @@ func (p *provider) submit(ctx context.Context, attempt sdk.ID, in *batch.SubmitJ
 		return "", err
 	}
 	return *out.JobId, nil
+}
+
+// unsent is the error of what comes before the submit. Whatever became of that
+// call, no job was made: a launch that can't be sent twice must not be in doubt
+// for it.
+func (p *provider) unsent(err error) error {
+	if sdk.IsClear(err) || sdk.CodeOf(err) == sdk.Canceled {
+		return err
+	}
+	e := p.fail(sdk.Aborted, opRun, fmt.Errorf("the job was not submitted yet: %w", err))
+	e.Retryable, e.Reason, e.RetryAfter = true, sdk.ReasonInfrastructure, sdk.RetryAfter(err)
+	return e
 }
 
 // readLaunch refuses a launch of another provider or of a newer version.

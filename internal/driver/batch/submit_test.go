@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -108,6 +109,39 @@ func TestNoRetriesOfTheSDK(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnsent: whatever becomes of the calls before the submit, the launch isn't in
+// doubt: it may be sent again, and makes one job.
+func TestUnsent(t *testing.T) {
+	for name, effect := range map[string]fault.Effect{
+		"dropped reply": {Drop: true}, "reset": {Reset: true}, "500": {Refuse: &fault.Refusal{Status: 500, Code: "ServerException", Message: "internal"}},
+	} {
+		for _, action := range []string{"batch:DescribeJobDefinitions", "batch:RegisterJobDefinition"} {
+			w := newWorld(t, pocket.Options{}, nil)
+			p := w.open()
+			l := w.plan(p, shell(w.mark("unsent")))
+			w.cloud.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: effect})
+			if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); !sdk.IsClear(err) || !sdk.IsRetryable(err) || w.count("batch:SubmitJob") != 0 {
+				t.Errorf("%s of %s: %v, %d submits", name, action, err, w.count("batch:SubmitJob"))
+			}
+			w.ended(p, w.run(p, l))
+			if n := w.marked("unsent"); n != 1 {
+				t.Errorf("%s of %s: ran %d times", name, action, n)
+			}
+		}
+	}
+	w := newWorld(t, pocket.Options{}, map[string]any{"submit_limit": 1})
+	p := w.open()
+	w.run(p, w.plan(p, shell("true")))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := p.RunJob(ctx, sdk.RunJobRequest{Launch: w.plan(p, shell("true"))}); !sdk.IsClear(err) || !sdk.IsRetryable(err) {
+		t.Errorf("no turn in time: %v", err)
+	}
+	if n := w.count("batch:SubmitJob"); n != 1 {
+		t.Errorf("%d submits", n)
 	}
 }
 
