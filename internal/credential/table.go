@@ -62,9 +62,10 @@ func Table() []Row {
 			Kind: "gcp-cloudrun",
 			Sets: []Set{
 				{Names: []string{"GOOGLE_APPLICATION_CREDENTIALS"}},
+				{Names: []string{"GOOGLE_OAUTH_ACCESS_TOKEN"}},
 				{Names: []string{"CLOUDSDK_AUTH_ACCESS_TOKEN"}},
 			},
-			Also:      []string{"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_QUOTA_PROJECT"},
+			Also:      []string{"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_REGION", "GOOGLE_CLOUD_QUOTA_PROJECT"},
 			Ambient:   []string{"HOME", "USERPROFILE", "APPDATA", "CLOUDSDK_CONFIG", "GCE_METADATA_HOST"},
 			Pocket:    map[string]string{"CLOUDSDK_AUTH_ACCESS_TOKEN": "pocket"},
 			Endpoints: []string{"endpoint"},

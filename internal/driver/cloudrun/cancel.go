@@ -48,7 +48,7 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 			return res, err
 		}
 		if time.Now().After(until) {
-			e := p.fail(sdk.Unavailable, opCancel, fmt.Errorf("Cloud Run hasn't made the execution of %s yet", h.ID))
+			e := p.fail(sdk.Unavailable, opCancel, fmt.Errorf("the execution of %s isn't made yet", h.ID))
 			e.Retryable = true
 			return sdk.CancelJobResult{}, e
 		}

@@ -35,7 +35,7 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 	switch {
 	case sdk.CodeOf(err) == sdk.NotFound:
 		if p.young(h) {
-			e := p.fail(sdk.Unavailable, opClean, fmt.Errorf("Cloud Run doesn't show the job %s yet", h.ID))
+			e := p.fail(sdk.Unavailable, opClean, fmt.Errorf("the job %s isn't shown yet", h.ID))
 			e.Retryable = true
 			return sdk.CleanupJobResult{}, e
 		}
