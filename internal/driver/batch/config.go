@@ -52,6 +52,7 @@ type config struct {
 	Queue            string   `json:"queue"`
 	LogGroup         string   `json:"log_group"`
 	CreateLogGroup   *bool    `json:"create_log_group"`
+	LogBlocking      *bool    `json:"log_blocking"`
 	EphemeralStorage int64    `json:"ephemeral_storage"`
 	LogQuiet         duration `json:"log_quiet"`
 	LogMax           duration `json:"log_max"`
@@ -97,6 +98,9 @@ func (c config) filled() config {
 	c.DescribeRate = cmp.Or(c.DescribeRate, defaultDescribeRate)
 	c.LogRate = cmp.Or(c.LogRate, defaultLogRate)
 	c.SubmitLimit = cmp.Or(c.SubmitLimit, defaultSubmitLimit)
+	if c.LogBlocking == nil {
+		c.LogBlocking = new(true)
+	}
 	if c.CreateLogGroup == nil {
 		c.CreateLogGroup = new(true)
 	}
@@ -160,6 +164,7 @@ func configSchema() sdk.Schema {
 		{Name: "queue", Type: sdk.TypeString, Required: true, Doc: "The job queue's name or ARN."},
 		{Name: "log_group", Type: sdk.TypeString, Default: defaultLogGroup, Doc: "The group in CloudWatch Logs that gets the jobs' output."},
 		{Name: "create_log_group", Type: sdk.TypeBool, Default: "true", Doc: "The log group is made where there is none; the execution role then needs logs:CreateLogGroup."},
+		{Name: "log_blocking", Type: sdk.TypeBool, Default: "true", Doc: "The log driver holds a job back rather than drop output for a full buffer."},
 		{Name: "ephemeral_storage", Type: sdk.TypeInt, Min: 20, Max: 200, Default: "20", Doc: "A Fargate job's disk in GiB, for jobs that don't say."},
 		{Name: "log_quiet", Type: sdk.TypeDuration, Default: time.Duration(defaultLogQuiet).String(), Doc: "A job's output counts as whole once the job has ended and nothing came for this long."},
 		{Name: "log_max", Type: sdk.TypeDuration, Default: time.Duration(defaultLogMax).String(), Doc: "The longest wait for output after a job's end."},

@@ -349,14 +349,23 @@ func largest(c container) string {
 	return strings.Join(out, ", ")
 }
 
-// logOptions are those of the awslogs driver. Blocking: what the job writes is
-// never dropped for a full buffer.
+// logOptions are those of the awslogs driver. The default group isn't named: AWS
+// Batch then sees to it. Blocking: what the job writes is never dropped for a
+// full buffer, which is ECS's default. AWS Batch's own page doesn't list that
+// option; it hands options on to the driver.
 // https://docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html
+// https://docs.aws.amazon.com/batch/latest/APIReference/API_LogConfiguration.html
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/specify-log-config.html
 func (p *provider) logOptions() map[string]string {
-	o := map[string]string{"awslogs-group": p.cfg.LogGroup, "awslogs-region": p.session.Region, "mode": "blocking"}
-	if *p.cfg.CreateLogGroup && p.cfg.LogGroup != defaultLogGroup {
-		o["awslogs-create-group"] = "true"
+	o := map[string]string{"awslogs-region": p.session.Region}
+	if *p.cfg.LogBlocking {
+		o["mode"] = "blocking"
+	}
+	if p.cfg.LogGroup != defaultLogGroup {
+		o["awslogs-group"] = p.cfg.LogGroup
+		if *p.cfg.CreateLogGroup {
+			o["awslogs-create-group"] = "true"
+		}
 	}
 	return o
 }

@@ -72,7 +72,7 @@ func TestGoldenRequests(t *testing.T) {
 		"own-entry":  {spec: sdk.JobSpec{Image: "app:1", Entrypoint: sdk.Argv{"/entry", "-x"}, ImageEntrypoint: sdk.Argv{"/entry"}, Args: sdk.Argv{"y"}}},
 		"long":       {spec: sdk.JobSpec{Image: "app:1", Args: sdk.Argv{"x"}, Env: sdk.Env{"LONG": strings.Repeat("long ", 2000)}}},
 		"log-group":  {config: map[string]any{"log_group": "g", "ephemeral_storage": 30}, spec: sdk.JobSpec{Image: "app:1"}},
-		"log-group2": {config: map[string]any{"log_group": "g", "create_log_group": false}, spec: sdk.JobSpec{Image: "app:1"}},
+		"log-group2": {config: map[string]any{"log_group": "g", "create_log_group": false, "log_blocking": false}, spec: sdk.JobSpec{Image: "app:1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := prepare(t, offline(t, c.config), c.spec)

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -62,7 +63,7 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if err != nil {
 		return sdk.RunJobResult{}, refused(err)
 	}
-	h := p.handle(id, req.Job.Name, req.Definition.Name, req.Definition.Container.LogOptions["awslogs-group"], p.clock.Now())
+	h := p.handle(id, req.Job.Name, req.Definition.Name, cmp.Or(req.Definition.Container.LogOptions["awslogs-group"], defaultLogGroup), p.clock.Now())
 	p.jobs.made(h)
 	return sdk.RunJobResult{Handle: h}, nil
 }
