@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -74,11 +75,11 @@ func Open(ctx context.Context, s Settings) (*Session, error) {
 	switch {
 	case x.Project == "":
 		return nil, s.problem("config.project", errors.New("no project is set"), "set project under config:, or GOOGLE_CLOUD_PROJECT")
-	case !projectID.MatchString(x.Project):
+	case !projectID().MatchString(x.Project):
 		return nil, s.problem("config.project", fmt.Errorf("%q is no project's ID", x.Project), "an ID has 6 to 30 lowercase letters, digits and hyphens; it is neither the project's name nor its number")
 	case x.Region == "":
 		return nil, s.problem("config.region", errors.New("no region is set"), "set region under config:, or GOOGLE_CLOUD_REGION")
-	case !regionName.MatchString(x.Region):
+	case !regionName().MatchString(x.Region):
 		return nil, s.problem("config.region", fmt.Errorf("%q is no region", x.Region), "write it as in europe-west1")
 	}
 	return x, nil
@@ -86,9 +87,15 @@ func Open(ctx context.Context, s Settings) (*Session, error) {
 
 var (
 	// https://cloud.google.com/resource-manager/docs/creating-managing-projects
-	projectID  = regexp.MustCompile(`^([a-z][a-z0-9.-]*:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
-	regionName = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]{1,2}$`)
+	projectID  = form(`^([a-z][a-z0-9.-]*:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
+	regionName = form(`^[a-z]+-[a-z]+[0-9]{1,2}$`)
 )
+
+// form compiles a pattern when it is first needed: most starts of the program
+// need none.
+func form(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 func (s Settings) problem(field string, err error, remedy string) error {
 	return &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: s.Provider, Field: field, Err: err, Remedy: remedy}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/cloud/gcp"
@@ -99,10 +100,16 @@ func (c config) check(provider string) error {
 
 var (
 	// https://cloud.google.com/iam/docs/service-account-overview
-	accountForm = regexp.MustCompile(`^[^@\s]+@[^@\s]+\.[^@\s]+$`)
+	accountForm = form(`^[^@\s]+@[^@\s]+\.[^@\s]+$`)
 	// https://cloud.google.com/run/docs/reference/rest/v2/VpcAccess
-	connectorForm = regexp.MustCompile(`^projects/[^/]+/locations/[^/]+/connectors/[^/]+$`)
+	connectorForm = form(`^projects/[^/]+/locations/[^/]+/connectors/[^/]+$`)
 )
+
+// form compiles a pattern when it is first needed: most starts of the program
+// need none.
+func form(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 // problems returns what is wrong with a placement, by field.
 func (p placement) problems() []sdk.Problem {
@@ -110,10 +117,10 @@ func (p placement) problems() []sdk.Problem {
 	bad := func(field, value, message string) {
 		out = append(out, sdk.Problem{Field: field, Value: value, Message: message, Code: sdk.InvalidArgument})
 	}
-	if p.ServiceAccount != "" && !accountForm.MatchString(p.ServiceAccount) {
+	if p.ServiceAccount != "" && !accountForm().MatchString(p.ServiceAccount) {
 		bad("service_account", p.ServiceAccount, "a service account is an e-mail address")
 	}
-	if p.Connector != "" && !connectorForm.MatchString(p.Connector) {
+	if p.Connector != "" && !connectorForm().MatchString(p.Connector) {
 		bad("connector", p.Connector, "a connector is named projects/P/locations/L/connectors/C")
 	}
 	if p.Connector != "" && (p.Network != "" || p.Subnetwork != "") {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -24,8 +23,8 @@ const (
 
 var (
 	// https://cloud.google.com/run/docs/reference/rest/v2/Container#SecretKeySelector
-	secretForm  = regexp.MustCompile(`^(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}$`)
-	versionForm = regexp.MustCompile(`^([1-9][0-9]*|[a-z][A-Za-z0-9_-]{0,62})$`)
+	secretForm  = form(`^(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}$`)
+	versionForm = form(`^([1-9][0-9]*|[a-z][A-Za-z0-9_-]{0,62})$`)
 )
 
 // secrets adds a variable for each secret that Cloud Run fetches by itself, when
@@ -44,10 +43,10 @@ func (l *plan) secrets(c *runpb.Container) {
 			case parsed.Key != "":
 				l.bad(sdk.Unimplemented, field, ref, "Cloud Run gives a secret as a whole; leave #%s out", parsed.Key)
 				continue
-			case !secretForm.MatchString(parsed.Path):
+			case !secretForm().MatchString(parsed.Path):
 				l.bad(sdk.InvalidArgument, field, ref, "is neither a secret's ID nor projects/P/secrets/ID")
 				continue
-			case parsed.Version != "" && !versionForm.MatchString(parsed.Version):
+			case parsed.Version != "" && !versionForm().MatchString(parsed.Version):
 				l.bad(sdk.InvalidArgument, field, ref, "a version is a number, latest or an alias")
 				continue
 			}

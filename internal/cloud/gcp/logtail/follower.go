@@ -25,8 +25,9 @@ type follower struct {
 	given position
 	// held are the entries that wait, in order.
 	held []held
-	// looks counts rounds.
-	looks int64
+	// looks counts rounds that are over; settled is when the last of them began.
+	looks   int64
+	settled time.Time
 }
 
 type held struct {
@@ -74,11 +75,11 @@ func (f *follower) add(entries []*loggingpb.LogEntry) (news bool) {
 	return news
 }
 
-// looked notes that a round is over.
-func (f *follower) looked() {
+// looked notes that a round is over that began then.
+func (f *follower) looked(begun time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.looks++
+	f.looks, f.settled = f.looks+1, begun
 	f.nudge()
 }
 
@@ -90,29 +91,24 @@ func (f *follower) nudge() {
 	}
 }
 
-// take returns the entries whose time has come: one that has waited for its
-// elders, and all before it. wait is the time until the next, or zero where
-// nothing waits.
-func (f *follower) take() (ready []*loggingpb.LogEntry, wait time.Duration, looks int64) {
+// take returns the entries whose time has come, and how many wait. What was
+// written before an entry arrives within late of it, so an entry may be given once
+// a round has ended that began so long after it was seen; all before it go along.
+func (f *follower) take() (ready []*loggingpb.LogEntry, waiting int, looks int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n, now := 0, time.Now()
-	var next time.Time
+	n := 0
 	for i, h := range f.held {
-		due := h.seen.Add(f.late)
-		if !due.After(now) {
-			n, next = i+1, time.Time{}
-		} else if next.IsZero() || due.Before(next) {
-			next = due
+		if !h.seen.Add(f.late).After(f.settled) {
+			n = i + 1
 		}
 	}
-	for _, h := range f.held[:n] {
-		ready = append(ready, h.entry)
-		f.given = h.at
+	if n > 0 {
+		for _, h := range f.held[:n] {
+			ready = append(ready, h.entry)
+			f.given = h.at
+		}
+		f.held = append([]held(nil), f.held[n:]...)
 	}
-	f.held = append([]held(nil), f.held[n:]...)
-	if len(f.held) > 0 {
-		wait = max(next.Sub(now), time.Millisecond)
-	}
-	return ready, wait, f.looks
+	return ready, len(f.held), f.looks
 }

@@ -103,13 +103,13 @@ func (l *Log) follow(ctx context.Context, f *follower, give func(sdk.LogItem) er
 	defer l.Reader.leave(f)
 	var looked int64
 	for {
-		ready, wait, looks := f.take()
+		ready, waiting, looks := f.take()
 		for _, e := range ready {
 			if err := give(l.item(e)); err != nil {
 				return err
 			}
 		}
-		if len(ready) == 0 && wait == 0 && looks > looked {
+		if len(ready) == 0 && waiting == 0 && looks > looked {
 			if ended, ran := l.Ended(); ended && !ran {
 				return give(sdk.LogItem{End: &sdk.LogEnd{Verdict: sdk.VerdictComplete}, Cursor: f.given.cursor(l.Kind)})
 			}
@@ -118,21 +118,17 @@ func (l *Log) follow(ctx context.Context, f *follower, give func(sdk.LogItem) er
 			}
 		}
 		looked = looks
-		if err := l.await(ctx, f, wait); err != nil {
+		if err := l.await(ctx, f); err != nil {
 			return err
 		}
 	}
 }
 
-// await waits for something new, or for the time of what waits, and makes the
-// next round where it is due and nobody else makes it.
-func (l *Log) await(ctx context.Context, f *follower, wait time.Duration) error {
-	due := l.Reader.untilDue()
-	if due > 0 {
-		if wait == 0 || due < wait {
-			wait = due
-		}
-		timer := time.NewTimer(wait)
+// await waits for something new, and makes the next round where it is due and
+// nobody else makes it.
+func (l *Log) await(ctx context.Context, f *follower) error {
+	if due := l.Reader.untilDue(); due > 0 {
+		timer := time.NewTimer(due)
 		defer timer.Stop()
 		select {
 		case <-ctx.Done():
@@ -142,18 +138,10 @@ func (l *Log) await(ctx context.Context, f *follower, wait time.Duration) error 
 		}
 		return nil
 	}
-	var release <-chan time.Time
-	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		release = timer.C
-	}
 	select {
 	case <-ctx.Done():
 		return l.fail(sdk.CodeOf(ctx.Err()), ctx.Err())
 	case <-f.wake:
-		return nil
-	case <-release:
 		return nil
 	case l.Reader.turn <- struct{}{}:
 	}

@@ -110,7 +110,7 @@ func (r *Reader) round(ctx context.Context, list List) error {
 	}
 	req := &loggingpb.ListLogEntriesRequest{ResourceNames: []string{"projects/" + r.project}, PageSize: pageSize, OrderBy: orderBy,
 		Filter: filter(r.project, group)}
-	news, pause := false, lastRound
+	news, pause, begun := false, lastRound, time.Now()
 	for {
 		out, err := list(ctx, req)
 		if sdk.CodeOf(err) == sdk.ResourceExhausted {
@@ -137,7 +137,7 @@ func (r *Reader) round(ctx context.Context, list List) error {
 	}
 	for _, f := range group {
 		pause = min(pause, max(f.late/4, 10*time.Millisecond))
-		f.looked()
+		f.looked(begun)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
