@@ -101,6 +101,8 @@ func made(kind string) (json.RawMessage, map[string]string) {
 	switch kind {
 	case "aws-ecs":
 		return json.RawMessage(`{"region":"us-east-1","account":"123456789012"}`), aws
+	case "gcp-cloudrun":
+		return json.RawMessage(`{"project":"docgen-project","region":"europe-west1"}`), map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": "docgen"}
 	case "aws-batch":
 		return json.RawMessage(`{"region":"us-east-1","account":"123456789012","queue":"jobs"}`), aws
 	}

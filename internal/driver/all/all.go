@@ -4,6 +4,7 @@ package all
 
 import (
 	"github.com/windlass-run/windlass/internal/driver/batch"
+	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	"github.com/windlass-run/windlass/internal/driver/docker"
 	"github.com/windlass-run/windlass/internal/driver/ecs"
 	"github.com/windlass-run/windlass/internal/driver/local"
@@ -13,5 +14,5 @@ import (
 
 // Drivers returns every driver of this program.
 func Drivers() []sdk.Driver {
-	return []sdk.Driver{local.Driver(), docker.Driver(), ecs.Driver(), batch.Driver(), fake.Driver()}
+	return []sdk.Driver{local.Driver(), docker.Driver(), ecs.Driver(), batch.Driver(), cloudrun.Driver(), fake.Driver()}
 }
