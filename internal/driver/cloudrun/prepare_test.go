@@ -1,0 +1,67 @@
+package cloudrun
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	pocket "github.com/windlass-run/windlass/internal/pocket/gcp"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// TestF14LongNames: what a label can't hold as it is stays whole in an annotation,
+// and is found again.
+func TestF14LongNames(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	w.owner = "Team Ω " + strings.Repeat("long", 30)
+	p := w.open()
+	spec := shell("true")
+	spec.Name = strings.Repeat("Name ", 40)
+	l := w.plan(p, spec)
+	if id := l.Names["job"]; len(id) > maxJobID || len(executionID(id)) > 62 {
+		t.Errorf("job %s, execution %s", id, executionID(id))
+	}
+	h := w.run(p, l)
+	w.ended(p, h)
+	res, err := p.FindJobs(t.Context(), sdk.FindJobsRequest{RunID: l.RunID, Owner: w.owner})
+	if err != nil || len(res.Jobs) != 1 || res.Jobs[0].Owner != w.owner || res.Jobs[0].Handle.ID != h.ID {
+		t.Errorf("found %+v, %v", res, err)
+	}
+}
+
+// TestRefusals names field and value of what Cloud Run can't do.
+func TestRefusals(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.open()
+	grace := time.Second
+	for field, change := range map[string]func(s *sdk.JobSpec){
+		"image":                       func(s *sdk.JobSpec) { s.Image = "" },
+		"user":                        func(s *sdk.JobSpec) { s.User = "nobody" },
+		"grace":                       func(s *sdk.JobSpec) { s.Grace = &grace },
+		"timeout":                     func(s *sdk.JobSpec) { s.Timeout = 25 * time.Hour },
+		"cpu":                         func(s *sdk.JobSpec) { s.CPU = 500 },
+		"memory":                      func(s *sdk.JobSpec) { s.CPU, s.Memory = 1000, 8*gib },
+		"network":                     func(s *sdk.JobSpec) { s.Network = "host" },
+		"args":                        func(s *sdk.JobSpec) { s.Args = sdk.Argv{} },
+		"args[0]":                     func(s *sdk.JobSpec) { s.Args = sdk.Argv{"\xff"} },
+		"env.CLOUD_RUN_JOB":           func(s *sdk.JobSpec) { s.Env = sdk.Env{"CLOUD_RUN_JOB": "x"} },
+		"env.BIG":                     func(s *sdk.JobSpec) { s.Env = sdk.Env{"BIG": strings.Repeat("x", maxVariable+1)} },
+		"labels":                      func(s *sdk.JobSpec) { s.Labels = map[string]string{"Team": "x"} },
+		"secrets.A":                   func(s *sdk.JobSpec) { s.Secrets = map[string]sdk.SecretRef{"A": "secret://env/A"} },
+		"secrets.B":                   func(s *sdk.JobSpec) { s.Secrets = map[string]sdk.SecretRef{"B": "secret://gcp-sm/b#key"} },
+		"secrets.C":                   func(s *sdk.JobSpec) { s.Secrets = map[string]sdk.SecretRef{"C": "secret://aws-sm/c"} },
+		"options.connector":           func(s *sdk.JobSpec) { s.Options = []byte(`{"connector":"c"}`) },
+		"options.service_account":     func(s *sdk.JobSpec) { s.Options = []byte(`{"service_account":"name"}`) },
+		"options.labels.windlass-run": func(s *sdk.JobSpec) { s.Options = []byte(`{"labels":{"windlass-run":"x"}}`) },
+	} {
+		spec := shell("true")
+		change(&spec)
+		l := w.prepare(p, spec)
+		if len(l.Problems) != 1 || l.Problems[0].Field != field || l.Problems[0].Message == "" || len(l.Request) > 0 {
+			t.Errorf("%s: %s", field, sdk.JoinProblems(l.Problems))
+		}
+	}
+	if n := w.count("run:CreateJob"); n != 0 {
+		t.Errorf("%d jobs were made", n)
+	}
+}
