@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 
 	"github.com/windlass-run/windlass/internal/pocket/run"
 )
@@ -51,8 +50,12 @@ func killMarked(mark string) {
 		if err != nil || !bytes.Contains(env, []byte("\x00"+mark+"\x00")) && !bytes.HasPrefix(env, []byte(mark+"\x00")) {
 			continue
 		}
-		if pid, err := strconv.Atoi(filepath.Base(d)); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		pid, err := strconv.Atoi(filepath.Base(d))
+		if err != nil {
+			continue
+		}
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill() // it may have ended
 		}
 	}
 }
