@@ -17,11 +17,6 @@ import (
 // images.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// outputGrace is how long the output of a process may stay open once the
-// process has ended and its group is killed. Only a descendant that left the
-// group can hold it that long.
-const outputGrace = time.Second
-
 // Image says what an image would add to a process that stands for it.
 type Image struct {
 	Entrypoint, Command, Env []string
@@ -206,12 +201,13 @@ func (p *process) start(stdout, stderr io.Writer, gone func()) error {
 			started <- err
 			return
 		}
+		outputs := []*output{{from: pipes[0][0], to: stdout}, {from: pipes[1][0], to: stderr}}
 		var copies sync.WaitGroup
-		for i, w := range []io.Writer{stdout, stderr} {
-			copies.Go(func() { _, _ = io.Copy(w, pipes[i][0]) }) // it ends with the pipe
+		for _, o := range outputs {
+			copies.Go(o.copy)
 		}
 		started <- nil
-		p.wait(&copies, pipes[0][0], pipes[1][0])
+		p.wait(&copies, outputs)
 		gone()
 		close(p.done)
 	}()
@@ -219,7 +215,7 @@ func (p *process) start(stdout, stderr io.Writer, gone func()) error {
 }
 
 // wait reaps the process, and ends what is left of its group and output.
-func (p *process) wait(copies *sync.WaitGroup, outputs ...*os.File) {
+func (p *process) wait(copies *sync.WaitGroup, outputs []*output) {
 	state := p.reap()
 	p.mu.Lock()
 	p.ended = true
@@ -228,17 +224,10 @@ func (p *process) wait(copies *sync.WaitGroup, outputs ...*os.File) {
 	}
 	p.mu.Unlock()
 	p.exit = Exit{Code: exitCode(state)}
-
-	late := time.AfterFunc(outputGrace, func() {
-		for _, f := range outputs {
-			_ = f.Close()
-		}
-	})
-	copies.Wait()
-	late.Stop()
-	for _, f := range outputs {
-		_ = f.Close() // closing twice is all that can fail
+	for _, o := range outputs {
+		o.last()
 	}
+	copies.Wait()
 }
 
 // Done is closed when the process is reaped and its output copied.
