@@ -77,13 +77,14 @@ func executors(t *testing.T, each func(t *testing.T, e Executor, image string)) 
 		each(t, e, "any")
 	})
 	t.Run("docker", func(t *testing.T) {
-		e, err := NewDocker(testneed.Docker(t))
+		host := testneed.Docker(t)
+		e, err := NewDocker(host)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
 			closes(t, e)
-			if left := containers(t); len(left) > 0 {
+			if left := containers(t, host); len(left) > 0 {
 				t.Errorf("containers are left: %v", left)
 			}
 		})
@@ -99,8 +100,9 @@ func closes(t *testing.T, e Executor) {
 }
 
 // containers are the engine's that bear this test's name.
-func containers(t *testing.T) []string {
-	api, err := client.New(client.WithHost(testneed.Docker(t)))
+func containers(t *testing.T, host string) []string {
+	t.Helper()
+	api, err := client.New(client.WithHost(host))
 	if err != nil {
 		t.Fatal(err)
 	}
