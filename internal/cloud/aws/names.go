@@ -80,6 +80,14 @@ func firstIllegal(s string) (rune, bool) {
 	return 0, false
 }
 
+// CheckUserTag returns what is wrong with a tag that a user chose, or nothing.
+func CheckUserTag(k, v string) string {
+	if strings.HasPrefix(k, sdk.LabelPrefix) {
+		return "names that start with " + sdk.LabelPrefix + " are ours"
+	}
+	return CheckTag(k, v)
+}
+
 // TagValue returns a legal value of a tag for a text; different texts have
 // different values.
 func TagValue(s string) string {

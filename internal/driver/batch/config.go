@@ -2,7 +2,6 @@ package batch
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -18,20 +17,6 @@ const (
 	archARM   = "arm64"
 )
 
-// duration is a time.Duration that is text in JSON.
-type duration time.Duration
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (d *duration) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return err
-	}
-	v, err := time.ParseDuration(s)
-	*d = duration(v)
-	return err
-}
-
 // placement is what the config gives for all jobs, and the options for one.
 type placement struct {
 	Platform        string            `json:"platform"`
@@ -46,20 +31,20 @@ type placement struct {
 // config is what stands under `config:` of a provider.
 type config struct {
 	placement
-	Region           string   `json:"region"`
-	Account          string   `json:"account"`
-	Endpoint         string   `json:"endpoint"`
-	Queue            string   `json:"queue"`
-	LogGroup         string   `json:"log_group"`
-	CreateLogGroup   *bool    `json:"create_log_group"`
-	LogBlocking      *bool    `json:"log_blocking"`
-	EphemeralStorage int64    `json:"ephemeral_storage"`
-	LogQuiet         duration `json:"log_quiet"`
-	LogMax           duration `json:"log_max"`
-	MissingGrace     duration `json:"missing_grace"`
-	DescribeRate     int      `json:"describe_rate"`
-	LogRate          int      `json:"log_rate"`
-	SubmitLimit      int      `json:"submit_limit"`
+	Region           string       `json:"region"`
+	Account          string       `json:"account"`
+	Endpoint         string       `json:"endpoint"`
+	Queue            string       `json:"queue"`
+	LogGroup         string       `json:"log_group"`
+	CreateLogGroup   *bool        `json:"create_log_group"`
+	LogBlocking      *bool        `json:"log_blocking"`
+	EphemeralStorage int64        `json:"ephemeral_storage"`
+	LogQuiet         sdk.Duration `json:"log_quiet"`
+	LogMax           sdk.Duration `json:"log_max"`
+	MissingGrace     sdk.Duration `json:"missing_grace"`
+	DescribeRate     int          `json:"describe_rate"`
+	LogRate          int          `json:"log_rate"`
+	SubmitLimit      int          `json:"submit_limit"`
 }
 
 // options is what stands in JobSpec.Options.
@@ -81,11 +66,11 @@ const (
 	defaultSubmitLimit = 45
 	// The log driver sends what it has every five seconds, and when a container
 	// ends.
-	defaultLogQuiet = duration(10 * time.Second)
-	defaultLogMax   = duration(time.Minute)
+	defaultLogQuiet = sdk.Duration(10 * time.Second)
+	defaultLogMax   = sdk.Duration(time.Minute)
 	// AWS names no time after which a job is surely shown; a new one was missing
 	// at times. https://github.com/Netflix/metaflow/pull/543
-	defaultMissingGrace = duration(5 * time.Minute)
+	defaultMissingGrace = sdk.Duration(5 * time.Minute)
 )
 
 // filled returns the config with its defaults.
@@ -110,19 +95,11 @@ func (c config) filled() config {
 // check refuses what no job could run with.
 func (c config) check(provider string) error {
 	for k, v := range c.Tags {
-		if msg := checkUserTag(k, v); msg != "" {
+		if msg := aws.CheckUserTag(k, v); msg != "" {
 			return &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: provider, Field: "config.tags." + k, Err: fmt.Errorf("%s", msg)}
 		}
 	}
 	return nil
-}
-
-// checkUserTag returns what is wrong with a tag that a user chose, or nothing.
-func checkUserTag(k, v string) string {
-	if strings.HasPrefix(k, sdk.LabelPrefix) {
-		return "names that start with " + sdk.LabelPrefix + " are ours"
-	}
-	return aws.CheckTag(k, v)
 }
 
 // with returns the placement of a job that sets o.

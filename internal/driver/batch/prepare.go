@@ -256,7 +256,7 @@ func (l *plan) tags(r sdk.PrepareJobRequest) {
 		tags[labelName] = aws.TagValue(l.spec.Name)
 	}
 	for k, v := range l.place.Tags {
-		if msg := checkUserTag(k, v); msg != "" {
+		if msg := aws.CheckUserTag(k, v); msg != "" {
 			l.bad(sdk.InvalidArgument, "options.tags."+k, v, "%s", msg)
 		}
 		tags[k] = v
@@ -302,7 +302,7 @@ func (l *plan) finish(r sdk.PrepareJobRequest, visible bool) error {
 	}
 	if n > maxDefinition {
 		l.bad(sdk.InvalidArgument, "args", fmt.Sprintf("%d bytes", n), "arguments and variables are more than a job definition holds, %d bytes; the largest are %s: put them into a secret or a file",
-			maxDefinition, largest(l.def.Container))
+			maxDefinition, aws.Largest(l.def.Container.Environment, l.def.Container.Command))
 	}
 	if n, err = jsonSize(l.job); err != nil {
 		return err
@@ -321,32 +321,6 @@ func wireSize(d definition) (int, error) {
 	n, err := jsonSize(d)
 	const each, fixed = len(`{"name":,"value":},`), 512
 	return n + fixed + each*(len(d.Container.Environment)+len(d.Container.Secrets)), err
-}
-
-// largest names what makes a definition large.
-func largest(c container) string {
-	type part struct {
-		name string
-		n    int
-	}
-	parts := []part{}
-	for k, v := range c.Environment {
-		parts = append(parts, part{"env." + k, len(v)})
-	}
-	for i, a := range c.Command {
-		parts = append(parts, part{fmt.Sprintf("args[%d]", i), len(a)})
-	}
-	slices.SortFunc(parts, func(a, b part) int {
-		if a.n != b.n {
-			return b.n - a.n
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	var out []string
-	for _, p := range parts[:min(3, len(parts))] {
-		out = append(out, fmt.Sprintf("%s (%d bytes)", p.name, p.n))
-	}
-	return strings.Join(out, ", ")
 }
 
 // logOptions are those of the awslogs driver. The default group isn't named: AWS

@@ -12,6 +12,7 @@ import (
 	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/run"
+	"github.com/windlass-run/windlass/internal/pocket/run/runtest"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest"
 )
@@ -190,7 +191,7 @@ func (w *world) forge(t providertest.T, owner string) {
 }
 
 func TestSuite(t *testing.T) {
-	w := newWorld(t, pocket.Options{Executor: contained{run.NewProcesses(nil)}}, nil)
+	w := newWorld(t, pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}}, nil)
 	begun := time.Now()
 	providertest.Run(t, w.harness())
 	t.Logf("the suite took %s", time.Since(begun).Round(time.Second))

@@ -2,7 +2,6 @@ package cloudrun
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -12,20 +11,6 @@ import (
 	"github.com/windlass-run/windlass/internal/cloud/gcp"
 	"github.com/windlass-run/windlass/sdk"
 )
-
-// duration is a time.Duration that is text in JSON.
-type duration time.Duration
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (d *duration) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return err
-	}
-	v, err := time.ParseDuration(s)
-	*d = duration(v)
-	return err
-}
 
 // placement is what the config gives for all jobs, and the options for one.
 type placement struct {
@@ -41,16 +26,16 @@ type placement struct {
 // config is what stands under `config:` of a provider.
 type config struct {
 	placement
-	Project       string   `json:"project"`
-	Region        string   `json:"region"`
-	Endpoint      string   `json:"endpoint"`
-	LogLate       duration `json:"log_late"`
-	LogQuiet      duration `json:"log_quiet"`
-	LogMax        duration `json:"log_max"`
-	VisibleWithin duration `json:"visible_within"`
-	ReadRate      int      `json:"read_rate"`
-	WriteRate     int      `json:"write_rate"`
-	LogRate       int      `json:"log_rate"`
+	Project       string       `json:"project"`
+	Region        string       `json:"region"`
+	Endpoint      string       `json:"endpoint"`
+	LogLate       sdk.Duration `json:"log_late"`
+	LogQuiet      sdk.Duration `json:"log_quiet"`
+	LogMax        sdk.Duration `json:"log_max"`
+	VisibleWithin sdk.Duration `json:"visible_within"`
+	ReadRate      int          `json:"read_rate"`
+	WriteRate     int          `json:"write_rate"`
+	LogRate       int          `json:"log_rate"`
 }
 
 // options is what stands in JobSpec.Options.
@@ -71,11 +56,11 @@ const (
 	defaultLogRate = 50
 	// Users see entries come some seconds late, and out of order.
 	// https://github.com/apache/airflow/issues/36963
-	defaultLogLate  = duration(10 * time.Second)
-	defaultLogQuiet = duration(15 * time.Second)
-	defaultLogMax   = duration(2 * time.Minute)
+	defaultLogLate  = sdk.Duration(10 * time.Second)
+	defaultLogQuiet = sdk.Duration(15 * time.Second)
+	defaultLogMax   = sdk.Duration(2 * time.Minute)
 	// A new job shows at once; nothing that Google publishes says by when surely.
-	defaultVisibleWithin = duration(30 * time.Second)
+	defaultVisibleWithin = sdk.Duration(30 * time.Second)
 )
 
 // filled returns the config with its defaults.

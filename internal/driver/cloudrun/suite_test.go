@@ -12,6 +12,7 @@ import (
 	pocket "github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudrun"
 	"github.com/windlass-run/windlass/internal/pocket/run"
+	"github.com/windlass-run/windlass/internal/pocket/run/runtest"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest"
 )
@@ -159,7 +160,7 @@ func (w *world) forge(t providertest.T, owner string) {
 }
 
 func TestSuite(t *testing.T) {
-	w := newWorld(t, pocket.Options{Executor: contained{run.NewProcesses(nil)}}, nil)
+	w := newWorld(t, pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}}, nil)
 	begun := time.Now()
 	providertest.Run(t, w.harness())
 	t.Logf("the suite took %s", time.Since(begun).Round(time.Second))

@@ -2,7 +2,6 @@ package ecs
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -17,20 +16,6 @@ const (
 	archX86       = "x86_64"
 	archARM       = "arm64"
 )
-
-// duration is a time.Duration that is text in JSON.
-type duration time.Duration
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (d *duration) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return err
-	}
-	v, err := time.ParseDuration(s)
-	*d = duration(v)
-	return err
-}
 
 // placement is what the config gives for all jobs, and the options for one.
 type placement struct {
@@ -55,19 +40,19 @@ type capacityProvider struct {
 // config is what stands under `config:` of a provider.
 type config struct {
 	placement
-	Region           string   `json:"region"`
-	Account          string   `json:"account"`
-	Endpoint         string   `json:"endpoint"`
-	Cluster          string   `json:"cluster"`
-	LogGroup         string   `json:"log_group"`
-	LogPrefix        string   `json:"log_prefix"`
-	CreateLogGroup   *bool    `json:"create_log_group"`
-	EphemeralStorage int64    `json:"ephemeral_storage"`
-	LogQuiet         duration `json:"log_quiet"`
-	LogMax           duration `json:"log_max"`
-	MissingGrace     duration `json:"missing_grace"`
-	DescribeRate     int      `json:"describe_rate"`
-	LogRate          int      `json:"log_rate"`
+	Region           string       `json:"region"`
+	Account          string       `json:"account"`
+	Endpoint         string       `json:"endpoint"`
+	Cluster          string       `json:"cluster"`
+	LogGroup         string       `json:"log_group"`
+	LogPrefix        string       `json:"log_prefix"`
+	CreateLogGroup   *bool        `json:"create_log_group"`
+	EphemeralStorage int64        `json:"ephemeral_storage"`
+	LogQuiet         sdk.Duration `json:"log_quiet"`
+	LogMax           sdk.Duration `json:"log_max"`
+	MissingGrace     sdk.Duration `json:"missing_grace"`
+	DescribeRate     int          `json:"describe_rate"`
+	LogRate          int          `json:"log_rate"`
 }
 
 // options is what stands in JobSpec.Options.
@@ -87,11 +72,11 @@ const (
 	defaultLogRate = 20
 	// The log driver sends what it has every five seconds, and when a container
 	// ends.
-	defaultLogQuiet = duration(10 * time.Second)
-	defaultLogMax   = duration(time.Minute)
+	defaultLogQuiet = sdk.Duration(10 * time.Second)
+	defaultLogMax   = sdk.Duration(time.Minute)
 	// The time that AWS names for its eventual consistency.
 	// https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_RunTask.html
-	defaultMissingGrace = duration(5 * time.Minute)
+	defaultMissingGrace = sdk.Duration(5 * time.Minute)
 )
 
 // filled returns the config with its defaults.
@@ -114,19 +99,11 @@ func (c config) filled() config {
 // check refuses what no job could run with.
 func (c config) check(provider string) error {
 	for k, v := range c.Tags {
-		if msg := checkUserTag(k, v); msg != "" {
+		if msg := aws.CheckUserTag(k, v); msg != "" {
 			return &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: provider, Field: "config.tags." + k, Err: fmt.Errorf("%s", msg)}
 		}
 	}
 	return nil
-}
-
-// checkUserTag returns what is wrong with a tag that a user chose, or nothing.
-func checkUserTag(k, v string) string {
-	if strings.HasPrefix(k, sdk.LabelPrefix) {
-		return "names that start with " + sdk.LabelPrefix + " are ours"
-	}
-	return aws.CheckTag(k, v)
 }
 
 // with returns the placement of a job that sets o.

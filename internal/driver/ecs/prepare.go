@@ -321,7 +321,7 @@ func (l *plan) tags(r sdk.PrepareJobRequest) {
 		tags[labelName] = aws.TagValue(l.spec.Name)
 	}
 	for k, v := range l.place.Tags {
-		if msg := checkUserTag(k, v); msg != "" {
+		if msg := aws.CheckUserTag(k, v); msg != "" {
 			l.bad(sdk.InvalidArgument, "options.tags."+k, v, "%s", msg)
 		}
 		tags[k] = v
@@ -367,36 +367,10 @@ func (l *plan) finish(visible bool) error {
 	}
 	if len(b) > maxDefinition {
 		l.bad(sdk.InvalidArgument, "args", fmt.Sprintf("%d bytes", len(b)), "arguments and variables are more than a task definition holds, %d bytes; the largest are %s: put them into a secret or a file",
-			maxDefinition, largest(l.def.Container))
+			maxDefinition, aws.Largest(l.def.Container.Environment, l.def.Container.Command))
 	}
 	if visible {
 		l.warnings = append(l.warnings, "secrets of the schemes env and file become variables that anyone who may describe tasks can read")
 	}
 	return nil
-}
-
-// largest names what makes a definition large.
-func largest(c container) string {
-	type part struct {
-		name string
-		n    int
-	}
-	parts := []part{}
-	for k, v := range c.Environment {
-		parts = append(parts, part{"env." + k, len(v)})
-	}
-	for i, a := range c.Command {
-		parts = append(parts, part{fmt.Sprintf("args[%d]", i), len(a)})
-	}
-	slices.SortFunc(parts, func(a, b part) int {
-		if a.n != b.n {
-			return b.n - a.n
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	var out []string
-	for _, p := range parts[:min(3, len(parts))] {
-		out = append(out, fmt.Sprintf("%s (%d bytes)", p.name, p.n))
-	}
-	return strings.Join(out, ", ")
 }

@@ -10,17 +10,7 @@ import (
 )
 
 // Duration is a time.Duration that is text such as "1.5s" in JSON.
-type Duration time.Duration
-
-// MarshalText implements encoding.TextMarshaler.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *Duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
-	*d = Duration(v)
-	return err
-}
+type Duration = sdk.Duration
 
 // Step is one step of a job's script. Do names it; its parameters are the
 // members that the table of [Steps] names.

@@ -1,4 +1,5 @@
-package batch
+// Package runtest has executors for the tests of drivers on pocket clouds.
+package runtest
 
 import (
 	"bytes"
@@ -10,21 +11,22 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/run"
 )
 
-// contained runs containers as processes, and ends with each container whatever
+// Contained runs containers as processes, and ends with each container whatever
 // came of it, as a container's namespace does: also what made a session of its
 // own.
-type contained struct{ run.Executor }
+type Contained struct{ run.Executor }
 
 const containerMark = "WINDLASS_TEST_CONTAINER="
 
-func (c contained) Start(ctx context.Context, s run.Spec) (run.Container, error) {
+// Start implements run.Executor.
+func (c Contained) Start(ctx context.Context, s run.Spec) (run.Container, error) {
 	mark := containerMark + s.Name
 	s.Env = append(append([]string{}, s.Env...), mark)
 	inner, err := c.Executor.Start(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	out := containedOne{Container: inner, done: make(chan struct{})}
+	out := container{Container: inner, done: make(chan struct{})}
 	go func() {
 		<-inner.Done()
 		killMarked(mark)
@@ -33,12 +35,13 @@ func (c contained) Start(ctx context.Context, s run.Spec) (run.Container, error)
 	return out, nil
 }
 
-type containedOne struct {
+type container struct {
 	run.Container
 	done chan struct{}
 }
 
-func (c containedOne) Done() <-chan struct{} { return c.done }
+// Done is closed when nothing of the container is left.
+func (c container) Done() <-chan struct{} { return c.done }
 
 func killMarked(mark string) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
