@@ -18,6 +18,7 @@ import (
 
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
+	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -177,15 +178,7 @@ func (w *world) status(p *provider, h sdk.JobHandle) sdk.JobStatusResult {
 
 func (w *world) eventually(what string, cond func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(patience)
-	for !cond() {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("after %s still no %s", patience, what)
-		}
-		if err := sdk.SystemClock().Sleep(w.t.Context(), 5*time.Millisecond); err != nil {
-			w.t.Fatal(err)
-		}
-	}
+	testwait.Until(w.t, patience, what, cond)
 }
 
 func (w *world) ended(p *provider, h sdk.JobHandle) sdk.JobStatusResult {
