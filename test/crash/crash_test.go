@@ -137,8 +137,9 @@ func crashOnce(t *testing.T, driver, victim, point string, sc scenario) {
 		wantCode, wantState = 130, "cancelled"
 		h.startAndCancel(victim, arm)
 	case doubtful:
-		// The reply is lost with the first command; the victim settles it.
-		h.run("command/call.run.after=kill", h.job()...)
+		// The reply is lost with the first command; the victim settles it. A keeper
+		// of the first command, which nothing kills, could do so before it.
+		h.alone("command/call.run.after=kill", h.job()...)
 		h.settle(victim, arm)
 	case abandoned:
 		wantCode, wantState = 125, "lost"
