@@ -277,15 +277,9 @@ func (s *Server) listens(ctx context.Context, w http.ResponseWriter) bool {
 	effect := s.faults.Next("log_live", nil)
 	made := fault.Call{Action: "log_live", At: s.o.Now(), Status: http.StatusOK}
 	defer func() { s.calls.Add(made) }()
-	if effect.Latency > 0 {
-		timer := time.NewTimer(effect.Latency)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			made.Lost = true
-			return false
-		}
+	if effect.Wait(ctx) != nil {
+		made.Lost = true
+		return false
 	}
 	if effect.Reset || effect.Drop {
 		made.Lost, made.Status = true, 0

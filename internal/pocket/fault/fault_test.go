@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,7 +86,7 @@ func TestPlanAdds(t *testing.T) {
 		t.Errorf("all together: %+v", got)
 	}
 	p.Clear()
-	if got := p.Next("a", nil); got != (Effect{}) {
+	if got := p.Next("a", nil); !reflect.DeepEqual(got, Effect{}) {
 		t.Errorf("after Clear: %+v", got)
 	}
 	defer func() {
@@ -190,6 +191,45 @@ func TestLatency(t *testing.T) {
 		gone := httptest.NewRequestWithContext(canceled(t, time.Second), http.MethodPost, "/", nil)
 		if began = time.Now(); serve(gone) || time.Since(began) != time.Second {
 			t.Errorf("for a caller that left it took %s", time.Since(began))
+		}
+	})
+}
+
+// TestHold keeps calls waiting, each until all that hold it have let go, and none
+// longer than its caller.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Server{Plan: NewPlan(1), Recorder: NewRecorder(true), Now: time.Now}
+		var done atomic.Int32
+		serve := func(ctx context.Context, action string) {
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
+			s.Serve(httptest.NewRecorder(), r, action, nil, func() Reply { done.Add(1); return Reply{Status: 200} }, nil)
+		}
+		entered, release := s.Plan.Hold("a:X")
+		_, other := s.Plan.Hold("a:*")
+		for range 3 {
+			go serve(t.Context(), "a:X")
+		}
+		serve(canceled(t, time.Second), "a:X")
+		serve(t.Context(), "b:X")
+		for range 4 {
+			<-entered
+		}
+		release()
+		release()
+		synctest.Wait()
+		if n := done.Load(); n != 1 {
+			t.Errorf("%d calls were carried out, want only that which nothing holds", n)
+		}
+		s.Plan.Clear()
+		other()
+		synctest.Wait()
+		serve(t.Context(), "a:X")
+		if n := done.Load(); n != 5 {
+			t.Errorf("%d calls were carried out, want 5: all but that whose caller left", n)
+		}
+		if calls := s.Recorder.Calls("a:X"); len(calls) != 5 || !calls[0].Lost {
+			t.Errorf("recorded %+v", calls)
 		}
 	})
 }

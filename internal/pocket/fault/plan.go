@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -29,6 +30,42 @@ type Effect struct {
 	// Drop carries the call out, and cuts the connection before the first byte
 	// of the reply.
 	Drop bool
+
+	holds []*hold
+}
+
+// hold keeps calls waiting.
+type hold struct {
+	entered chan struct{}
+	open    chan struct{}
+}
+
+// Wait passes what comes before anything is done with the call: until whatever
+// holds it lets go, and its latency. It returns the context's error when the
+// caller has gone before.
+func (e Effect) Wait(ctx context.Context) error {
+	for _, h := range e.holds {
+		select {
+		case h.entered <- struct{}{}:
+		default: // nobody counts so many
+		}
+		select {
+		case <-h.open:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if e.Latency <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(e.Latency)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Rule picks calls by their action and number, and says what happens to them.
@@ -84,6 +121,22 @@ func (p *Plan) Add(r Rule) (remove func()) {
 	}
 }
 
+// holdMost is how many calls of one hold are told of.
+const holdMost = 1000
+
+// Hold keeps all calls of an action waiting from now on until release, and puts
+// a value into entered for each that waits. A call whose caller goes away
+// meanwhile isn't carried out. Other rules have their effect afterwards. Release
+// may be called again; Clear lets go of no call.
+func (p *Plan) Hold(action string) (entered <-chan struct{}, release func()) {
+	h := &hold{entered: make(chan struct{}, holdMost), open: make(chan struct{})}
+	remove := p.Add(Rule{Action: action, Effect: Effect{holds: []*hold{h}}})
+	return h.entered, sync.OnceFunc(func() {
+		remove()
+		close(h.open)
+	})
+}
+
 // Clear takes all rules out.
 func (p *Plan) Clear() {
 	p.mu.Lock()
@@ -91,8 +144,8 @@ func (p *Plan) Clear() {
 	p.rules = nil
 }
 
-// Next counts a call and returns what the rules do to it. Latencies add up; of
-// several refusals the first rule's stands.
+// Next counts a call and returns what the rules do to it. Holds and latencies
+// add up; of several refusals the first rule's stands.
 func (p *Plan) Next(action string, body []byte) Effect {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,6 +155,7 @@ func (p *Plan) Next(action string, body []byte) Effect {
 			continue
 		}
 		all.Latency += r.Latency
+		all.holds = append(all.holds, r.holds...)
 		if all.Refuse == nil {
 			all.Refuse = r.Refuse
 		}

@@ -27,16 +27,10 @@ type Server struct {
 func (s Server) Serve(w http.ResponseWriter, r *http.Request, action string, body []byte, do func() Reply, refuse func(Refusal) Reply) {
 	call := Call{Action: action, At: s.Now(), Request: body}
 	effect := s.Plan.Next(action, body)
-	if effect.Latency > 0 {
-		timer := time.NewTimer(effect.Latency)
-		select {
-		case <-timer.C:
-		case <-r.Context().Done():
-			timer.Stop()
-			call.Lost = true
-			s.Recorder.Add(call)
-			return
-		}
+	if effect.Wait(r.Context()) != nil {
+		call.Lost = true
+		s.Recorder.Add(call)
+		return
 	}
 	if effect.Reset {
 		call.Lost = true

@@ -47,10 +47,10 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 	}
 	call := fault.Call{Action: action(info.FullMethod), At: s.o.Now(), Request: text(request)}
 	effect := s.faults.Next(call.Action, call.Request)
-	if effect.Latency > 0 && !sleep(ctx, effect.Latency) {
+	if err := effect.Wait(ctx); err != nil {
 		call.Lost = true
 		s.calls.Add(call)
-		return nil, status.FromContextError(ctx.Err()).Err()
+		return nil, status.FromContextError(err).Err()
 	}
 	if effect.Reset {
 		call.Lost = true
@@ -100,17 +100,6 @@ func text(m any) []byte {
 		return data
 	}
 	return b.Bytes()
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // cut ends the connection of a call by a reset, with all other calls on it.
