@@ -108,6 +108,10 @@ func TestCLI(t *testing.T) {
 	if list := events["events"].([]any); len(list) != 1 || list[0].(map[string]any)["message"] != "quick hush" {
 		t.Errorf("get-log-events: %v", events)
 	}
+	events = aws.run(t, "logs", "filter-log-events", "--log-group-name", "made", "--log-stream-names", "p/main/"+arn[len(arn)-32:])
+	if list := events["events"].([]any); len(list) != 1 || list[0].(map[string]any)["message"] != "quick hush" || list[0].(map[string]any)["eventId"] == "" {
+		t.Errorf("filter-log-events: %v", events)
+	}
 	if got := aws.fails(t, "ecs", "run-task", "--task-definition", "nosuch"); !strings.Contains(got, "(ClientException)") || !strings.Contains(got, "TaskDefinition not found.") {
 		t.Errorf("run-task of no definition: %s", got)
 	}

@@ -19,7 +19,7 @@ type Limit struct {
 	Burst     int
 }
 
-// ECSLimits are the documented buckets of ECS and of GetLogEvents that touch
+// ECSLimits are the documented buckets of ECS and of reads of logs that touch
 // one-off tasks, for one account and region. See
 // https://docs.aws.amazon.com/AmazonECS/latest/APIReference/request-throttling.html and
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
@@ -32,6 +32,7 @@ func ECSLimits() []Limit {
 		{Actions: []string{"ecs:StopTask"}, PerSecond: 40, Burst: 100},
 		{Actions: []string{"ecs:RegisterTaskDefinition", "ecs:DeregisterTaskDefinition"}, PerSecond: 1, Burst: 20},
 		{Actions: []string{"logs:GetLogEvents"}, PerSecond: 25, Burst: 25},
+		{Actions: []string{"logs:FilterLogEvents"}, PerSecond: 5, Burst: 5},
 	}
 }
 

@@ -30,6 +30,7 @@ func New(o Options) (*Service, error) {
 		awsjson.Handle(schemas.DescribeLogStreams, schemas.DescribeLogStreamsRequest, s.describeLogStreams),
 		awsjson.Handle(schemas.PutLogEvents, schemas.PutLogEventsRequest, s.putLogEvents),
 		awsjson.Handle(schemas.GetLogEvents, schemas.GetLogEventsRequest, s.getLogEvents),
+		awsjson.Handle(schemas.FilterLogEvents, schemas.FilterLogEventsRequest, s.filterLogEvents),
 	)
 	return s, nil
 }

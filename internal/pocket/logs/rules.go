@@ -17,6 +17,10 @@ const (
 	ruleOrder        = "logs-batch-order"
 	ruleSpan         = "logs-batch-span"
 	ruleSize         = "logs-batch-size"
+
+	ruleFilterNames   = "logs-filter-streams"
+	ruleFilterToken   = "logs-filter-token"
+	ruleFilterPattern = "logs-filter-pattern"
 )
 
 const (
@@ -47,7 +51,12 @@ func Rules() awsjson.Rules {
 		row(ruleOrder, invalidParameter, "Events of a batch are in the order of their times.", "API_PutLogEvents.html"),
 		row(ruleSpan, invalidParameter, "A batch spans up to 24 hours.", "API_PutLogEvents.html"),
 		row(ruleSize, invalidParameter, "A batch has up to 1,048,576 bytes, with 26 more for each event.", "API_PutLogEvents.html"),
+		row(ruleFilterNames, invalidParameter, "FilterLogEvents takes names of streams or a prefix, not both.", "API_FilterLogEvents.html"),
+		row(ruleFilterToken, invalidParameter, "nextToken is one that FilterLogEvents gave within 24 hours.", "API_FilterLogEvents.html"),
+		row(ruleFilterPattern, invalidParameter, "The pocket cloud has no filter patterns.", "API_FilterLogEvents.html"),
 
+		{ID: "logs-filter-missing", Text: "FilterLogEvents fails as a whole where one of its streams isn't there.", Doc: "https://github.com/percona/rds_exporter/issues/81", Test: "TestFilterLogEvents"},
+		{ID: "logs-filter-page", Text: "A page of FilterLogEvents has up to 10,000 events and 1 MB of up to 100 streams, by time and arrival, each with an ID of its own; it may be empty (knob), and only a missing token is an end.", Doc: api + "API_FilterLogEvents.html", Test: "TestFilterLogEvents"},
 		{ID: "logs-page", Text: "A page of GetLogEvents has up to 10,000 events and 1 MB.", Doc: api + "API_GetLogEvents.html", Test: "TestPageSize"},
 		{ID: "logs-end", Text: "At the end a token comes back as it was given; an empty page is no end (knob).", Doc: api + "API_GetLogEvents.html", Test: "TestF51LogKnobs"},
 		{ID: "logs-rejected", Text: "Events more than 2 hours ahead or 14 days old are left out of a batch.", Doc: api + "API_PutLogEvents.html", Test: "TestPutLogEvents"},
