@@ -50,6 +50,7 @@ var layers = []layer{
 	{path: "internal/telemetry", may: []string{"sdk"}},
 
 	{path: "internal/cloud/*", may: []string{"sdk"}},
+	{path: "internal/driver/drivertest", may: []string{"sdk", "sdk/providertest", "internal/pocket", "internal/testwait"}, stdOnly: true, testing: true},
 	{path: "internal/driver/local", may: []string{"sdk"}},
 	{path: "internal/driver/docker", may: []string{"sdk", "internal/cloud/docker"}},
 	{path: "internal/driver/compose", may: []string{"sdk", "internal/cloud/docker"}},
@@ -66,6 +67,7 @@ var layers = []layer{
 	{path: "internal/ledger/sqlite", may: []string{"sdk", "internal/ledger"}},
 	{path: "internal/ledger/ledgertest", may: []string{"sdk", "internal/ledger"}, testing: true},
 	{path: "internal/secret", may: []string{"sdk"}},
+	{path: "internal/price", may: []string{"sdk"}},
 	{path: "internal/sandbox", may: []string{"sdk"}},
 	{path: "internal/control", may: []string{"sdk", "internal/ledger", "internal/joblog", "internal/secret"}, never: drivers},
 	{path: "internal/config", may: []string{"sdk"}},
@@ -76,7 +78,7 @@ var layers = []layer{
 		"internal/config", "internal/credential", "internal/registry", "internal/pluginhost", "internal/telemetry"}, never: drivers},
 	{path: "internal/step", may: []string{"sdk", "internal/config", "internal/control", "internal/sandbox"}, never: drivers},
 	{path: "internal/cli", may: []string{"sdk", "internal/config", "internal/credential", "internal/ledger", "internal/joblog",
-		"internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/step", "internal/telemetry"}, never: drivers},
+		"internal/price", "internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/step", "internal/telemetry"}, never: drivers},
 	{path: "internal/driver/all", may: append([]string{"sdk", "sdk/providertest/fake"}, driverRows...)},
 
 	{path: "internal/docgen", root: true},

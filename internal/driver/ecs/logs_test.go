@@ -34,11 +34,11 @@ func linesText(n int) string {
 func TestF51Pages(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.Logs().SetKnobs(logs.Knobs{EmptyPages: 2, PageSize: 37, Tick: time.Second})
-	p := w.open()
-	h := w.run(p, w.plan(p, shell(lines(500))))
-	w.ended(p, h)
-	w.eventually("whole log", func() bool {
-		got, _ := w.text(p, h, nil)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell(lines(500))))
+	w.Ended(p, h)
+	w.Eventually("whole log", func() bool {
+		got, _ := w.Text(p, h, nil)
 		return got == linesText(500)
 	})
 }
@@ -48,12 +48,12 @@ func TestF51Pages(t *testing.T) {
 func TestF51LostToken(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.Logs().SetKnobs(logs.Knobs{PageSize: 10, Tick: 50 * time.Millisecond})
-	p := w.open()
-	h := w.run(p, w.plan(p, shell(lines(95))))
-	w.ended(p, h)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell(lines(95))))
+	w.Ended(p, h)
 	want := linesText(95)
-	w.eventually("whole log", func() bool {
-		got, _ := w.text(p, h, nil)
+	w.Eventually("whole log", func() bool {
+		got, _ := w.Text(p, h, nil)
 		return got == want
 	})
 	w.cloud.Logs().SetKnobs(logs.Knobs{PageSize: 10})
@@ -75,7 +75,7 @@ func TestF51LostToken(t *testing.T) {
 			if token != "" {
 				c.Position["token"] = token
 			}
-			rest, _ := w.text(p, h, &c)
+			rest, _ := w.Text(p, h, &c)
 			if got := seen.String() + rest; got != want {
 				t.Fatalf("%s: %d bytes instead of %d: %q", name, len(got), len(want), rest[:min(len(rest), 80)])
 			}
@@ -83,22 +83,9 @@ func TestF51LostToken(t *testing.T) {
 	}
 }
 
-// follow reads until the text is there, or the context ends.
-func (w *world) follow(ctx context.Context, p *provider, h sdk.JobHandle, until string) (string, error) {
-	var b strings.Builder
-	for it, err := range p.JobLogs(ctx, sdk.JobLogsRequest{Handle: h, Follow: true}) {
-		if err != nil {
-			return b.String(), err
-		}
-		if it.Entry != nil {
-			b.Write(it.Entry.Data)
-			b.WriteByte('\n')
-		}
-		if it.End != nil || until != "" && strings.Contains(b.String(), until) {
-			break
-		}
-	}
-	return b.String(), nil
+// has is what a follower waits for.
+func has(want string) func(text string) bool {
+	return func(text string) bool { return strings.Contains(text, want) }
 }
 
 // TestF48LateStream: a stream that isn't there yet is an empty log; one that
@@ -106,18 +93,18 @@ func (w *world) follow(ctx context.Context, p *provider, h sdk.JobHandle, until 
 func TestF48LateStream(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.Logs().SetKnobs(logs.Knobs{StreamDelay: 500 * time.Millisecond})
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("echo here; sleep 100")))
-	if got, _ := w.text(p, h, nil); got != "" {
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("echo here; sleep 100")))
+	if got, _ := w.Text(p, h, nil); got != "" {
 		t.Errorf("an early read gave %q", got)
 	}
-	if got, err := w.follow(t.Context(), p, h, "here"); err != nil || got != "here\n" {
+	if got, err := w.Follow(t.Context(), p, h, has("here")); err != nil || got != "here\n" {
 		t.Errorf("following gave %q, %v", got, err)
 	}
 	w.cloud.Logs().SetKnobs(logs.Knobs{StreamDelay: time.Hour})
-	h = w.run(p, w.plan(p, shell("echo lost")))
-	w.ended(p, h)
-	_, err := w.follow(t.Context(), p, h, "")
+	h = w.Run(p, w.Plan(p, shell("echo lost")))
+	w.Ended(p, h)
+	_, err := w.Follow(t.Context(), p, h, nil)
 	if sdk.CodeOf(err) != sdk.NotFound || !strings.Contains(err.Error(), h.Metadata[keyLogStream]) || !strings.Contains(err.Error(), "logs:CreateLogStream") {
 		t.Errorf("a stream that never came: %v", err)
 	}
@@ -127,12 +114,12 @@ func TestF48LateStream(t *testing.T) {
 // proven to be empty.
 func TestNeverStarted(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	defer w.cloud.ECS().Strike(pocketecs.Mishap{Stage: pocketecs.StageENI})()
-	h := w.run(p, w.plan(p, shell("true")))
-	w.ended(p, h)
+	h := w.Run(p, w.Plan(p, shell("true")))
+	w.Ended(p, h)
 	// The poller of this process has seen its end; a process of its own asks.
-	for _, q := range []*provider{p, w.open()} {
+	for _, q := range []*provider{p, w.Open()} {
 		for it, err := range q.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: h, Follow: true}) {
 			if err == nil && it == (sdk.LogItem{}) {
 				continue // a look
@@ -148,10 +135,10 @@ func TestNeverStarted(t *testing.T) {
 func TestF49LateEvents(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.Logs().SetKnobs(logs.Knobs{EventDelay: 700 * time.Millisecond})
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("echo late")))
-	w.ended(p, h)
-	if got, err := w.follow(t.Context(), p, h, "late"); err != nil || got != "late\n" {
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("echo late")))
+	w.Ended(p, h)
+	if got, err := w.Follow(t.Context(), p, h, has("late")); err != nil || got != "late\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
@@ -159,9 +146,9 @@ func TestF49LateEvents(t *testing.T) {
 // TestLogErrors: a failure of a read is told, and the cursor before it serves.
 func TestLogErrors(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("echo one; sleep 0.3; echo two")))
-	w.ended(p, h)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("echo one; sleep 0.3; echo two")))
+	w.Ended(p, h)
 	w.cloud.Faults().Add(fault.Rule{Action: "logs:GetLogEvents", Skip: 1, Count: 1, Effect: fault.Effect{Reset: true}})
 	var cursor *sdk.LogCursor
 	var last error
@@ -181,13 +168,13 @@ func TestLogErrors(t *testing.T) {
 	if sdk.CodeOf(last) != sdk.Unavailable || sdk.IsClear(last) {
 		t.Errorf("a cut read: %v", last)
 	}
-	rest, _ := w.text(p, h, cursor)
+	rest, _ := w.Text(p, h, cursor)
 	if all := got.String() + rest; all != "one\ntwo\n" {
 		t.Errorf("got %q", all)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
-	if _, err := w.follow(ctx, p, h, ""); sdk.CodeOf(err) != sdk.Canceled {
+	if _, err := w.Follow(ctx, p, h, nil); sdk.CodeOf(err) != sdk.Canceled {
 		t.Errorf("with a context that has ended: %v", err)
 	}
 }
@@ -196,9 +183,9 @@ func TestLogErrors(t *testing.T) {
 // whatever that machine's config says of logs.
 func TestF62HandleFindsLog(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, map[string]any{"log_group": "/team/jobs", "log_prefix": "nightly"})
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("echo found")))
-	w.ended(p, h)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("echo found")))
+	w.Ended(p, h)
 	encoded, err := h.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -207,10 +194,10 @@ func TestF62HandleFindsLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.config["log_group"], w.config["log_prefix"] = "/elsewhere", "other"
-	fresh := w.open()
-	w.eventually("output", func() bool {
-		got, _ := w.text(fresh, decoded, nil)
+	w.Config["log_group"], w.Config["log_prefix"] = "/elsewhere", "other"
+	fresh := w.Open()
+	w.Eventually("output", func() bool {
+		got, _ := w.Text(fresh, decoded, nil)
 		return got == "found\n"
 	})
 	// So does a handle that was found by labels alone.
@@ -235,15 +222,15 @@ func TestLogBudget(t *testing.T) {
 	driver := Driver()
 	var ps []*provider
 	for range 2 {
-		p, err := driver.Open(t.Context(), w.request())
+		p, err := driver.Open(t.Context(), w.Request())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = p.Close() })
 		ps = append(ps, p.(*provider))
 	}
-	h := w.run(ps[0], w.plan(ps[0], shell("sleep 100")))
-	w.running(ps[0], h)
+	h := w.Run(ps[0], w.Plan(ps[0], shell("sleep 100")))
+	w.Running(ps[0], h)
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 	defer cancel()
@@ -265,7 +252,7 @@ func TestLogBudget(t *testing.T) {
 		<-done
 	}
 	most := 50 + int(50*time.Since(begun).Seconds()) + 1
-	if n := w.count("logs:GetLogEvents"); n > most || n < 50 {
+	if n := w.Count("logs:GetLogEvents"); n > most || n < 50 {
 		t.Errorf("%d reads within %s, at most %d are allowed", n, time.Since(begun), most)
 	}
 }

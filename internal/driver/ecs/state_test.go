@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketecs "github.com/windlass-run/windlass/internal/pocket/ecs"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
@@ -16,69 +17,62 @@ import (
 // not found.
 func TestF3Missing(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, map[string]any{"missing_grace": "1m"})
-	p := w.open()
+	p := w.Open()
 	w.hide(300 * time.Millisecond)
-	h := w.run(p, w.plan(p, shell("sleep 100")))
-	if st := w.status(p, h); st.State != sdk.StatePending {
+	h := w.Run(p, w.Plan(p, shell("sleep 100")))
+	if st := w.Status(p, h); st.State != sdk.StatePending {
 		t.Errorf("a task that is missing is %s", st.State)
 	}
-	w.running(p, h)
-	clock := &offset{Clock: sdk.SystemClock()}
-	late := w.open(func(r *sdk.OpenRequest) { r.Clock = clock })
+	w.Running(p, h)
+	clock := &drivertest.WrongClock{Clock: sdk.SystemClock()}
+	late := w.Open(func(r *sdk.OpenRequest) { r.Clock = clock })
 	gone := h
 	gone.ID = strings.Replace(h.ID, h.Name, strings.Repeat("0", 32), 1)
-	if st := w.status(late, gone); st.State != sdk.StatePending {
+	if st := w.Status(late, gone); st.State != sdk.StatePending {
 		t.Errorf("a missing task within its window is %s", st.State)
 	}
-	clock.by = 2 * time.Minute
+	clock.By = 2 * time.Minute
 	if _, err := late.JobStatus(t.Context(), sdk.JobStatusRequest{Handle: gone}); !errors.Is(err, sdk.NotFound) {
 		t.Errorf("past the window: %v", err)
 	}
-	clock.by = -time.Hour
-	if st := w.status(late, gone); st.State != sdk.StatePending {
+	clock.By = -time.Hour
+	if st := w.Status(late, gone); st.State != sdk.StatePending {
 		t.Errorf("with a clock that was set back: %s", st.State)
 	}
 }
 
-type offset struct {
-	sdk.Clock
-	by time.Duration
-}
-
-func (o *offset) Now() time.Time { return o.Clock.Now().Add(o.by) }
-
 // TestF4NoContainers: a task that shows no containers is looked at all the same.
 func TestF4NoContainers(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	w.cloud.ECS().TuneKnobs(func(k *pocketecs.Knobs) { k.ContainersDelay = 300 * time.Millisecond })
-	h := w.run(p, w.plan(p, shell("echo x")))
+	h := w.Run(p, w.Plan(p, shell("echo x")))
 	for range 5 {
-		w.status(p, h)
-		w.text(p, h, nil)
+		w.Status(p, h)
+		w.Text(p, h, nil)
 	}
-	if st := w.ended(p, h); st.State != sdk.StateSucceeded && st.ExitCode != nil {
+	if st := w.Ended(p, h); st.State != sdk.StateSucceeded && st.ExitCode != nil {
 		t.Errorf("the job is %s: %s", st.State, st.Message)
 	}
-	w.eventually("output", func() bool {
-		s, _ := w.text(p, h, nil)
+	w.Eventually("output", func() bool {
+		s, _ := w.Text(p, h, nil)
 		return s == "x\n"
 	})
 }
 
 // mishap runs a job that something befalls, and returns how it ended.
 func (w *world) mishap(p *provider, m pocketecs.Mishap, script string) sdk.JobStatusResult {
-	w.t.Helper()
+	w.T.Helper()
 	m.Tasks = 1
 	defer w.cloud.ECS().Strike(m)()
-	return w.ended(p, w.run(p, w.plan(p, shell(script))))
+	return w.Ended(p, w.Run(p, w.Plan(p, shell(script))))
 }
 
 // TestMishaps: each end that isn't the job's own has its reason, no code that
 // nobody gave, and ECS's own words. With F5, F18, F21 and F35.
 func TestMishaps(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	zero := int32(0)
 	for name, c := range map[string]struct {
 		mishap pocketecs.Mishap
@@ -121,29 +115,29 @@ func TestMishaps(t *testing.T) {
 // one of a task that ECS forgot finds it gone.
 func TestCancelStates(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("exit 3")))
-	before := w.ended(p, h)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("exit 3")))
+	before := w.Ended(p, h)
 	res, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h})
-	if err != nil || !res.Gone || res.Accepted || w.count("ecs:StopTask") != 0 {
-		t.Errorf("a late cancel: %+v, %v, %d stops", res, err, w.count("ecs:StopTask"))
+	if err != nil || !res.Gone || res.Accepted || w.Count("ecs:StopTask") != 0 {
+		t.Errorf("a late cancel: %+v, %v, %d stops", res, err, w.Count("ecs:StopTask"))
 	}
-	if after := w.status(p, h); after.State != before.State || after.Reason != before.Reason {
+	if after := w.Status(p, h); after.State != before.State || after.Reason != before.Reason {
 		t.Errorf("a late cancel changed %s to %s", before.State, after.State)
 	}
-	h = w.run(p, w.plan(p, shell("sleep 100")))
-	w.running(p, h)
+	h = w.Run(p, w.Plan(p, shell("sleep 100")))
+	w.Running(p, h)
 	why := strings.Repeat("very ", 100) + "long \n reason"
 	if res, err = p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h, Why: why}); err != nil || !res.Accepted {
 		t.Fatalf("cancel: %+v, %v", res, err)
 	}
-	if st := w.ended(p, h); st.State != sdk.StateCancelled || !strings.Contains(st.Message, "windlass: very") {
+	if st := w.Ended(p, h); st.State != sdk.StateCancelled || !strings.Contains(st.Message, "windlass: very") {
 		t.Errorf("the job is %s: %s", st.State, st.Message)
 	}
-	w.eventually("stopped task", func() bool { return w.status(p, h).Raw["last_status"] == statusStopped })
+	w.Eventually("stopped task", func() bool { return w.Status(p, h).Raw["last_status"] == statusStopped })
 	w.cloud.ECS().Forget()
-	clock := &offset{Clock: sdk.SystemClock(), by: time.Hour}
-	late := w.open(func(r *sdk.OpenRequest) { r.Clock = clock })
+	clock := &drivertest.WrongClock{Clock: sdk.SystemClock(), By: time.Hour}
+	late := w.Open(func(r *sdk.OpenRequest) { r.Clock = clock })
 	if res, err = late.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}); err != nil || !res.Gone || res.Accepted {
 		t.Errorf("a cancel of a task that ECS forgot: %+v, %v", res, err)
 	}
@@ -152,8 +146,8 @@ func TestCancelStates(t *testing.T) {
 // TestErrors: each kind of refusal has its class.
 func TestErrors(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("sleep 100")))
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("sleep 100")))
 	for name, c := range map[string]struct {
 		refuse *fault.Refusal
 		code   sdk.Code
@@ -183,8 +177,8 @@ func TestErrors(t *testing.T) {
 func TestWrongClock(t *testing.T) {
 	for _, by := range []time.Duration{-10 * time.Minute, 3 * time.Hour} {
 		w := newWorld(t, pocket.Options{Now: func() time.Time { return time.Now().Add(by) }}, nil)
-		p := w.open()
-		if st := w.ended(p, w.run(p, w.plan(p, shell("exit 3")))); st.ExitCode == nil || *st.ExitCode != 3 {
+		p := w.Open()
+		if st := w.Ended(p, w.Run(p, w.Plan(p, shell("exit 3")))); st.ExitCode == nil || *st.ExitCode != 3 {
 			t.Errorf("clock off by %s: %s: %s", by, st.State, st.Message)
 		}
 	}
@@ -194,27 +188,27 @@ func TestWrongClock(t *testing.T) {
 // nothing is made.
 func TestOtherAccount(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, map[string]any{"account": "999999999999"})
-	p := w.open()
-	_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+	p := w.Open()
+	_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, shell("true"))})
 	if sdk.CodeOf(err) != sdk.FailedPrecondition || !strings.Contains(err.Error(), pocket.Account) {
 		t.Errorf("got %v", err)
 	}
-	if n := w.count("ecs:RunTask") + w.count("ecs:RegisterTaskDefinition"); n != 0 {
+	if n := w.Count("ecs:RunTask") + w.Count("ecs:RegisterTaskDefinition"); n != 0 {
 		t.Errorf("%d calls were made", n)
 	}
 	// Where nobody says whose the credentials are, nothing is refused.
 	w.cloud.Faults().Add(fault.Rule{Action: "sts:*", Effect: fault.Effect{Reset: true}})
-	w.config["account"] = pocket.Account
-	p = w.open()
+	w.Config["account"] = pocket.Account
+	p = w.Open()
 	for range 2 {
-		w.ended(p, w.run(p, w.plan(p, shell("true"))))
+		w.Ended(p, w.Run(p, w.Plan(p, shell("true"))))
 	}
 }
 
 // TestCheck: all is well, and a right that is missing is named.
 func TestCheck(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	res, err := p.Check(t.Context(), sdk.CheckRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -243,17 +237,17 @@ func TestCheck(t *testing.T) {
 	if len(missing) != len(denied) {
 		t.Errorf("missing rights: %q, want %q", missing, denied)
 	}
-	w.config["cluster"] = "nosuch"
-	res, err = w.open().Check(t.Context(), sdk.CheckRequest{})
+	w.Config["cluster"] = "nosuch"
+	res, err = w.Open().Check(t.Context(), sdk.CheckRequest{})
 	if err != nil || res.Items[1].OK || !strings.Contains(res.Items[1].Detail, "nosuch") {
 		t.Errorf("without a cluster: %+v, %v", res.Items, err)
 	}
-	w.config["cluster"], w.config["account"] = "default", "999999999999"
-	if res, err = w.open().Check(t.Context(), sdk.CheckRequest{}); err != nil || res.Items[0].OK {
+	w.Config["cluster"], w.Config["account"] = "default", "999999999999"
+	if res, err = w.Open().Check(t.Context(), sdk.CheckRequest{}); err != nil || res.Items[0].OK {
 		t.Errorf("with another account: %+v, %v", res.Items, err)
 	}
 	for _, it := range res.Items {
-		if it.Name == "ecs:RegisterTaskDefinition" && w.count("ecs:RegisterTaskDefinition") > 0 {
+		if it.Name == "ecs:RegisterTaskDefinition" && w.Count("ecs:RegisterTaskDefinition") > 0 {
 			for _, c := range w.cloud.Calls().Calls("ecs:RegisterTaskDefinition") {
 				if c.Status == 200 {
 					t.Error("a check registered a definition")

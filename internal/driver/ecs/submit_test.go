@@ -20,8 +20,8 @@ import (
 // says whether room may come.
 func TestF1Failures(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	l := w.plan(p, shell(w.mark("f1")))
+	p := w.Open()
+	l := w.Plan(p, shell(w.Mark("f1")))
 	w.cloud.ECS().TuneKnobs(func(k *pocketecs.Knobs) { k.Placements = []string{"RESOURCE:MEMORY", pocketecs.Capacity} })
 	for range 2 {
 		_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
@@ -30,12 +30,12 @@ func TestF1Failures(t *testing.T) {
 			t.Fatalf("got %v, want a lack of capacity that can be tried again", err)
 		}
 	}
-	h := w.run(p, l)
-	if st := w.ended(p, h); st.State != sdk.StateSucceeded {
+	h := w.Run(p, l)
+	if st := w.Ended(p, h); st.State != sdk.StateSucceeded {
 		t.Errorf("the job is %s: %s", st.State, st.Message)
 	}
-	if n := w.count("ecs:RunTask"); n != 3 || w.marked("f1") != 1 {
-		t.Errorf("%d calls, ran %d times", n, w.marked("f1"))
+	if n := w.Count("ecs:RunTask"); n != 3 || w.Marked("f1") != 1 {
+		t.Errorf("%d calls, ran %d times", n, w.Marked("f1"))
 	}
 }
 
@@ -48,18 +48,18 @@ func TestNoRetriesOfTheSDK(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pocket.Options{}, nil)
-			p := w.open()
-			h := w.run(p, w.plan(p, shell("sleep 100")))
-			w.running(p, h)
+			p := w.Open()
+			h := w.Run(p, w.Plan(p, shell("sleep 100")))
+			w.Running(p, h)
 			for action, call := range map[string]func() error{
 				"ecs:RunTask": func() error {
-					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, shell("true"))})
 					return err
 				},
 				"ecs:RegisterTaskDefinition": func() error {
 					spec := shell("true")
 					spec.Workdir = "/tmp"
-					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, spec)})
+					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, spec)})
 					return err
 				},
 				"ecs:TagResource": func() error {
@@ -71,13 +71,13 @@ func TestNoRetriesOfTheSDK(t *testing.T) {
 					return err
 				},
 			} {
-				before := w.count(action)
+				before := w.Count(action)
 				remove := w.cloud.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: effect})
 				if err := call(); err == nil {
 					t.Errorf("%s: no error", action)
 				}
 				remove()
-				if n := w.count(action) - before; n != 1 {
+				if n := w.Count(action) - before; n != 1 {
 					t.Errorf("%s: %d requests instead of 1", action, n)
 				}
 			}
@@ -89,23 +89,23 @@ func TestNoRetriesOfTheSDK(t *testing.T) {
 // the last clean-up takes it away.
 func TestF7Definitions(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	const n = 50
 	handles := make([]sdk.JobHandle, n)
 	var launches []sdk.Launch
 	for range n {
-		launches = append(launches, w.plan(p, shell("true")))
+		launches = append(launches, w.Plan(p, shell("true")))
 	}
 	var wg sync.WaitGroup
 	for i, l := range launches {
-		wg.Go(func() { handles[i] = w.run(p, l) })
+		wg.Go(func() { handles[i] = w.Run(p, l) })
 	}
 	wg.Wait()
-	if got := w.count("ecs:RegisterTaskDefinition"); got != 1 {
+	if got := w.Count("ecs:RegisterTaskDefinition"); got != 1 {
 		t.Errorf("%d registrations of one definition", got)
 	}
 	for _, h := range handles {
-		w.ended(p, h)
+		w.Ended(p, h)
 	}
 	for i, h := range handles {
 		res, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h})
@@ -116,12 +116,12 @@ func TestF7Definitions(t *testing.T) {
 			t.Errorf("clean-up %d removed %q", i, res.Removed)
 		}
 	}
-	if got := w.count("ecs:DeregisterTaskDefinition"); got != 1 {
+	if got := w.Count("ecs:DeregisterTaskDefinition"); got != 1 {
 		t.Errorf("%d definitions deregistered", got)
 	}
 	// It is registered again when it is wanted again.
-	w.ended(p, w.run(p, w.plan(p, shell("true"))))
-	if got := w.count("ecs:RegisterTaskDefinition"); got != 2 {
+	w.Ended(p, w.Run(p, w.Plan(p, shell("true"))))
+	if got := w.Count("ecs:RegisterTaskDefinition"); got != 2 {
 		t.Errorf("%d registrations", got)
 	}
 }
@@ -130,11 +130,11 @@ func TestF7Definitions(t *testing.T) {
 // the driver waits for its turn.
 func TestF7FamilyLock(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	busy := &fault.Refusal{Code: "ClientException", Message: "Too many concurrent attempts to create a new revision of the specified family."}
 	w.cloud.Faults().Add(fault.Rule{Action: "ecs:RegisterTaskDefinition", Count: 2, Effect: fault.Effect{Refuse: busy}})
-	w.ended(p, w.run(p, w.plan(p, shell("true"))))
-	if n := w.count("ecs:RegisterTaskDefinition"); n != 3 {
+	w.Ended(p, w.Run(p, w.Plan(p, shell("true"))))
+	if n := w.Count("ecs:RegisterTaskDefinition"); n != 3 {
 		t.Errorf("%d registrations instead of 3", n)
 	}
 }
@@ -143,22 +143,22 @@ func TestF7FamilyLock(t *testing.T) {
 // definition away again, unless others use it.
 func TestRefusedLeavesNothing(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	refuse := func() {
 		remove := w.cloud.Faults().Add(fault.Rule{Action: "ecs:RunTask", Count: 1, Effect: fault.Effect{Refuse: w.cloud.Deny("pocket", "ecs:RunTask", "*")}})
 		defer remove()
-		if _, err := w.open().RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("sleep 100"))}); sdk.CodeOf(err) != sdk.PermissionDenied {
+		if _, err := w.Open().RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, shell("sleep 100"))}); sdk.CodeOf(err) != sdk.PermissionDenied {
 			t.Fatalf("got %v", err)
 		}
 	}
 	refuse()
-	if n := w.count("ecs:DeregisterTaskDefinition"); n != 1 {
+	if n := w.Count("ecs:DeregisterTaskDefinition"); n != 1 {
 		t.Errorf("%d definitions deregistered", n)
 	}
-	h := w.run(p, w.plan(p, shell("sleep 100")))
-	w.running(p, h)
+	h := w.Run(p, w.Plan(p, shell("sleep 100")))
+	w.Running(p, h)
 	refuse()
-	if n := w.count("ecs:DeregisterTaskDefinition"); n != 1 {
+	if n := w.Count("ecs:DeregisterTaskDefinition"); n != 1 {
 		t.Errorf("a definition in use was deregistered")
 	}
 }
@@ -167,14 +167,14 @@ func TestRefusedLeavesNothing(t *testing.T) {
 // registered again, and the launch goes on.
 func TestInactiveDefinition(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p, other := w.open(), w.open()
-	h := w.run(p, w.plan(p, shell("true")))
-	w.ended(p, h)
+	p, other := w.Open(), w.Open()
+	h := w.Run(p, w.Plan(p, shell("true")))
+	w.Ended(p, h)
 	if err := other.deregister(t.Context(), "test", h.Metadata[keyDefinition]); err != nil {
 		t.Fatal(err)
 	}
-	again := w.run(p, w.plan(p, shell("exit 4")))
-	if st := w.ended(p, again); st.ExitCode == nil || *st.ExitCode != 4 {
+	again := w.Run(p, w.Plan(p, shell("exit 4")))
+	if st := w.Ended(p, again); st.ExitCode == nil || *st.ExitCode != 4 {
 		t.Errorf("the job is %s: %s", st.State, st.Message)
 	}
 	if again.Metadata[keyDefinition] == h.Metadata[keyDefinition] {
@@ -186,14 +186,14 @@ func TestInactiveDefinition(t *testing.T) {
 // registered anew, the launch makes no second task.
 func TestLaunchInDoubt(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	l := w.plan(p, shell(w.mark("doubt")+"; sleep 100"))
+	p := w.Open()
+	l := w.Plan(p, shell(w.Mark("doubt")+"; sleep 100"))
 	w.cloud.Faults().Add(fault.Rule{Action: "ecs:RunTask", Count: 1, Effect: fault.Effect{Drop: true}})
 	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || sdk.IsClear(err) {
 		t.Fatalf("a lost reply: got %v", err)
 	}
-	w.eventually("running job", func() bool { return w.marked("doubt") == 1 })
-	other := w.open()
+	w.Eventually("running job", func() bool { return w.Marked("doubt") == 1 })
+	other := w.Open()
 	res, err := other.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
 	if err != nil {
 		t.Fatal(err)
@@ -201,11 +201,11 @@ func TestLaunchInDoubt(t *testing.T) {
 	if err := p.deregister(t.Context(), "test", res.Handle.Metadata[keyDefinition]); err != nil {
 		t.Fatal(err)
 	}
-	third, err := w.open().RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
+	third, err := w.Open().RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
 	if err != nil || third.Handle.ID != res.Handle.ID {
 		t.Errorf("after a deregistration: %s, %v; want %s", third.Handle.ID, err, res.Handle.ID)
 	}
-	if n := w.marked("doubt"); n != 1 {
+	if n := w.Marked("doubt"); n != 1 {
 		t.Errorf("the job ran %d times", n)
 	}
 }
@@ -215,25 +215,25 @@ func TestLaunchInDoubt(t *testing.T) {
 // no other filter, which the pocket cloud refuses as AWS does.
 func TestF12FindStopped(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	w.cloud.ECS().TuneKnobs(func(k *pocketecs.Knobs) { k.PageSize = 3 })
 	for range 7 {
-		w.ended(p, w.run(p, w.plan(p, shell("true"))))
+		w.Ended(p, w.Run(p, w.Plan(p, shell("true"))))
 	}
 	for name, script := range map[string]string{"ended": "exit 3", "stopped": "sleep 100"} {
-		l := w.plan(p, shell(script))
-		h := w.run(p, l)
+		l := w.Plan(p, shell(script))
+		h := w.Run(p, l)
 		if name == "stopped" {
-			w.running(p, h)
+			w.Running(p, h)
 			if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.ended(p, h)
-		w.eventually("stopped task", func() bool { return w.status(p, h).Raw["last_status"] == statusStopped })
-		fresh := w.open()
+		w.Ended(p, h)
+		w.Eventually("stopped task", func() bool { return w.Status(p, h).Raw["last_status"] == statusStopped })
+		fresh := w.Open()
 		for how, r := range map[string]sdk.FindJobsRequest{
-			"launch": {Launch: &l, SentAt: time.Now()}, "run and owner": {RunID: l.RunID, Owner: w.owner}, "run": {RunID: l.RunID},
+			"launch": {Launch: &l, SentAt: time.Now()}, "run and owner": {RunID: l.RunID, Owner: w.Owner}, "run": {RunID: l.RunID},
 		} {
 			res, err := fresh.FindJobs(t.Context(), r)
 			if err != nil || res.Outcome != sdk.FindFound || len(res.Jobs) != 1 {
@@ -241,7 +241,7 @@ func TestF12FindStopped(t *testing.T) {
 				continue
 			}
 			j := res.Jobs[0]
-			if j.Handle.ID != h.ID || j.AttemptID != l.AttemptID || j.Attempt != 1 || j.Owner != w.owner || j.LedgerID != w.ledger {
+			if j.Handle.ID != h.ID || j.AttemptID != l.AttemptID || j.Attempt != 1 || j.Owner != w.Owner || j.LedgerID != w.Ledger {
 				t.Errorf("%s, by %s: %+v", name, how, j)
 			}
 			if j.Handle.Metadata[keyLogStream] != h.Metadata[keyLogStream] || j.Handle.Metadata[keyLogGroup] != h.Metadata[keyLogGroup] {
@@ -254,8 +254,8 @@ func TestF12FindStopped(t *testing.T) {
 // TestFindNothing: not finding a task proves nothing.
 func TestFindNothing(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	l := w.plan(p, shell("true"))
+	p := w.Open()
+	l := w.Plan(p, shell("true"))
 	for _, r := range []sdk.FindJobsRequest{{Launch: &l, SentAt: time.Now().Add(-2 * time.Hour)}, {RunID: l.RunID}, {}} {
 		if res, err := p.FindJobs(t.Context(), r); err != nil || res.Outcome != sdk.FindNotVisible || !res.VisibleAt.IsZero() {
 			t.Errorf("%+v: %+v, %v", r, res, err)
@@ -266,8 +266,8 @@ func TestFindNothing(t *testing.T) {
 // TestFindWithoutCluster: a cluster that isn't there has taken no launch.
 func TestFindWithoutCluster(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, map[string]any{"cluster": "nowhere"})
-	p := w.open()
-	l := w.plan(p, shell("true"))
+	p := w.Open()
+	l := w.Plan(p, shell("true"))
 	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || !sdk.IsClear(err) || sdk.IsRetryable(err) {
 		t.Errorf("run: %v", err)
 	}
@@ -279,7 +279,7 @@ func TestFindWithoutCluster(t *testing.T) {
 // TestPlacements: each way to place a task is one that ECS takes.
 func TestPlacements(t *testing.T) {
 	w := newWorld(t, pocket.Options{Instances: true}, map[string]any{"security_groups": []string{"sg-0123456789abcdef0"}})
-	p := w.open()
+	p := w.Open()
 	grace := 5 * time.Second
 	for name, spec := range map[string]sdk.JobSpec{
 		"spot":        {Options: json.RawMessage(`{"capacity_providers":[{"name":"FARGATE_SPOT","weight":3},{"name":"FARGATE"}]}`)},
@@ -295,7 +295,7 @@ func TestPlacements(t *testing.T) {
 		if spec.Args == nil {
 			spec.Args = sdk.Argv{"sh", "-c", "exit 6"}
 		}
-		st := w.ended(p, w.run(p, w.plan(p, spec)))
+		st := w.Ended(p, w.Run(p, w.Plan(p, spec)))
 		if st.ExitCode == nil || *st.ExitCode != 6 {
 			t.Errorf("%s: %s: %s, %s", name, st.State, st.Reason, st.Message)
 		}
@@ -307,20 +307,20 @@ func TestPlacements(t *testing.T) {
 // itself shows it.
 func TestF86SecretsInNoRequest(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	const stored, param, seen = "canary-stored-0123456789", "canary-param-0123456789", "canary-visible-0123456789"
 	w.cloud.Secrets().Put("db", `{"password":"`+stored+`"}`)
 	w.cloud.Parameters().Put("/prod/key", param)
-	w.values["secret://env/SEEN"] = seen
+	w.Secrets["secret://env/SEEN"] = seen
 	spec := shell(`printf '%s %s %s\n' "$DB" "$KEY" "$SEEN" | sha256sum`)
 	spec.Secrets = map[string]sdk.SecretRef{"DB": "secret://aws-sm/db#password", "KEY": "secret://aws-ssm/prod/key", "SEEN": "secret://env/SEEN"}
 	spec.AllowVisibleSecret = true
-	l := w.plan(p, spec)
+	l := w.Plan(p, spec)
 	if len(l.Warnings) != 1 {
 		t.Errorf("warnings %q", l.Warnings)
 	}
-	h := w.run(p, l)
-	if st := w.ended(p, h); st.State != sdk.StateSucceeded {
+	h := w.Run(p, l)
+	if st := w.Ended(p, h); st.State != sdk.StateSucceeded {
 		t.Fatalf("the job is %s: %s", st.State, st.Message)
 	}
 	encoded, err := l.Encode()
@@ -328,7 +328,7 @@ func TestF86SecretsInNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, value := range []string{stored, param, seen} {
-		if bytes.Contains(encoded, []byte(value)) || bytes.Contains(w.log.bytes(), []byte(value)) {
+		if bytes.Contains(encoded, []byte(value)) || bytes.Contains(w.Logged(), []byte(value)) {
 			t.Errorf("%s is in the launch or the log", value)
 		}
 	}
@@ -343,7 +343,7 @@ func TestF86SecretsInNoRequest(t *testing.T) {
 		}
 	}
 	for action, want := range map[string]int{"secretsmanager:GetSecretValue": 0, "ssm:GetParameters": 0} {
-		if n := w.count(action); n != want {
+		if n := w.Count(action); n != want {
 			t.Errorf("the driver itself called %s %d times", action, n)
 		}
 	}
@@ -353,7 +353,7 @@ func TestF86SecretsInNoRequest(t *testing.T) {
 // before launch.
 func TestMissingSecret(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	spec := shell("true")
 	spec.Secrets = map[string]sdk.SecretRef{"S": "secret://aws-sm/nosuch"}
 	l := prepare(t, p, spec)
@@ -363,7 +363,7 @@ func TestMissingSecret(t *testing.T) {
 		t.Errorf("got %v", l.Problems)
 	}
 	spec.Secrets = map[string]sdk.SecretRef{"S": "secret://aws-ssm/nosuch"}
-	st := w.ended(p, w.run(p, w.plan(p, spec)))
+	st := w.Ended(p, w.Run(p, w.Plan(p, spec)))
 	if st.State != sdk.StateFailed || st.Reason != sdk.ReasonFailedToStart || st.ExitCode != nil {
 		t.Errorf("a parameter that isn't there: %s: %s, %s", st.State, st.Reason, st.Message)
 	}
@@ -373,7 +373,7 @@ func TestMissingSecret(t *testing.T) {
 // does, and more where characters take several bytes.
 func TestOverridesAsCounted(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	for _, value := range []string{"", "plain", `"quoted" \ and <tags> & more`, "\x01\x7f\t\n", strings.Repeat("x", 5000)} {
 		spec := sdk.JobSpec{Image: "busybox:local", Args: sdk.Argv{"true"}, Env: sdk.Env{"A": value}}
 		base, err := override{Command: spec.Args, Environment: spec.Env}.size()
@@ -386,12 +386,12 @@ func TestOverridesAsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec.Env["PAD"] = strings.Repeat("p", maxOverrides-more)
-		l := w.plan(p, spec)
+		l := w.Plan(p, spec)
 		req, err := decodeRequest(l.Request)
 		if err != nil || len(req.Run.Override.Environment) == 0 {
 			t.Fatalf("%q of base %d: not in the overrides, %v", value, base, err)
 		}
-		w.ended(p, w.run(p, l))
+		w.Ended(p, w.Run(p, l))
 		// One character more, past the driver's own look, is refused by ECS.
 		req.Run.Override.Environment["PAD"] += "p"
 		req.Run.Token += "x"
