@@ -6,32 +6,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/sdk"
 )
 
-type offset struct {
-	sdk.Clock
-	by time.Duration
-}
-
-func (o *offset) Now() time.Time { return o.Clock.Now().Add(o.by) }
-
 // TestF33AgedOut: a job that AWS Batch has forgotten is not found, past the time
 // in which a new one may be hidden; it was found up to then.
 func TestF33AgedOut(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, map[string]any{"missing_grace": "1m"})
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("exit 3")))
-	w.ended(p, h)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("exit 3")))
+	w.Ended(p, h)
 	w.cloud.Batch().Forget()
-	if st := w.status(p, h); st.State != sdk.StatePending {
+	if st := w.Status(p, h); st.State != sdk.StatePending {
 		t.Errorf("a missing job within its window is %s", st.State)
 	}
-	clock := &offset{Clock: sdk.SystemClock(), by: 2 * time.Minute}
-	late := w.open(func(r *sdk.OpenRequest) { r.Clock = clock })
+	clock := &drivertest.WrongClock{Clock: sdk.SystemClock(), By: 2 * time.Minute}
+	late := w.Open(func(r *sdk.OpenRequest) { r.Clock = clock })
 	if _, err := late.JobStatus(t.Context(), sdk.JobStatusRequest{Handle: h}); !errors.Is(err, sdk.NotFound) {
 		t.Errorf("past the window: %v", err)
 	}
@@ -41,8 +35,8 @@ func TestF33AgedOut(t *testing.T) {
 	if _, err := late.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h}); err != nil {
 		t.Errorf("clean-up: %v", err)
 	}
-	clock.by = -time.Hour
-	if st := w.status(late, h); st.State != sdk.StatePending {
+	clock.By = -time.Hour
+	if st := w.Status(late, h); st.State != sdk.StatePending {
 		t.Errorf("with a clock that was set back: %s", st.State)
 	}
 }
@@ -51,36 +45,36 @@ func TestF33AgedOut(t *testing.T) {
 // with proof.
 func TestHidden(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, map[string]any{"missing_grace": "1m"})
-	p := w.open()
+	p := w.Open()
 	w.hide(300 * time.Millisecond)
-	h := w.run(p, w.plan(p, shell("sleep 100")))
-	if st := w.status(p, h); st.State != sdk.StatePending {
+	h := w.Run(p, w.Plan(p, shell("sleep 100")))
+	if st := w.Status(p, h); st.State != sdk.StatePending {
 		t.Errorf("a job that is hidden is %s", st.State)
 	}
 	if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}); !sdk.IsRetryable(err) {
 		t.Errorf("cancel: %v", err)
 	}
-	w.eventually("cancelled job", func() bool { return w.status(p, h).State == sdk.StateCancelled })
+	w.Eventually("cancelled job", func() bool { return w.Status(p, h).State == sdk.StateCancelled })
 }
 
 // TestWaiting: a reason for waiting that comes and goes stays told, and is no end.
 func TestWaiting(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	const why = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - all compute environments have insufficient capacity"
 	w.cloud.Batch().TuneKnobs(func(k *pocketbatch.Knobs) { k.Waiting = why })
 	defer w.cloud.Batch().Strike(pocketbatch.Mishap{Stage: pocketbatch.StageStuck})()
-	h := w.run(p, w.plan(p, shell("true")))
-	w.eventually("reason", func() bool { return w.status(p, h).Reason == sdk.ReasonCapacity })
+	h := w.Run(p, w.Plan(p, shell("true")))
+	w.Eventually("reason", func() bool { return w.Status(p, h).Reason == sdk.ReasonCapacity })
 	for range 6 {
-		if st := w.status(p, h); st.State != sdk.StatePending || st.Reason != sdk.ReasonCapacity || !strings.Contains(st.Message, "INSUFFICIENT") {
+		if st := w.Status(p, h); st.State != sdk.StatePending || st.Reason != sdk.ReasonCapacity || !strings.Contains(st.Message, "INSUFFICIENT") {
 			t.Errorf("%s: %s, %s", st.State, st.Reason, st.Message)
 		}
 	}
 	if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h, Why: "enough"}); err != nil {
 		t.Fatal(err)
 	}
-	if st := w.ended(p, h); st.State != sdk.StateCancelled || st.ExitCode != nil || st.Launches != 0 || !st.StartedAt.IsZero() || st.Raw["status_reason"] != "windlass: enough" {
+	if st := w.Ended(p, h); st.State != sdk.StateCancelled || st.ExitCode != nil || st.Launches != 0 || !st.StartedAt.IsZero() || st.Raw["status_reason"] != "windlass: enough" {
 		t.Errorf("%+v", st)
 	}
 }
@@ -102,9 +96,9 @@ func TestMishaps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pocket.Options{}, nil)
-			p := w.open()
+			p := w.Open()
 			defer w.cloud.Batch().Strike(k.m)()
-			st := w.ended(p, w.run(p, w.plan(p, shell(k.script))))
+			st := w.Ended(p, w.Run(p, w.Plan(p, shell(k.script))))
 			kept := false
 			for _, v := range st.Raw {
 				kept = kept || strings.Contains(v, k.raw)
@@ -123,15 +117,15 @@ func TestMishaps(t *testing.T) {
 // tells it from a failure.
 func TestNativeDeadline(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	w.cloud.Batch().TuneKnobs(func(k *pocketbatch.Knobs) { k.Second = time.Millisecond })
 	spec := shell("sleep 100")
 	spec.Timeout = 2 * time.Minute
-	l := w.plan(p, spec)
+	l := w.Plan(p, spec)
 	if l.NativeDeadline != 132*time.Second {
 		t.Errorf("the native deadline is %s", l.NativeDeadline)
 	}
-	if st := w.ended(p, w.run(p, l)); st.State != sdk.StateFailed || st.Reason != sdk.ReasonTimedOut {
+	if st := w.Ended(p, w.Run(p, l)); st.State != sdk.StateFailed || st.Reason != sdk.ReasonTimedOut {
 		t.Errorf("%s: %s, %s", st.State, st.Reason, st.Message)
 	}
 }
@@ -140,8 +134,8 @@ func TestNativeDeadline(t *testing.T) {
 // own.
 func TestF53Batches(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("sleep 100")))
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("sleep 100")))
 	var handles []sdk.JobHandle
 	for range batchMax - 1 {
 		handles = append(handles, h)
@@ -149,12 +143,12 @@ func TestF53Batches(t *testing.T) {
 	other := h
 	other.Identity.Account = "999999999999"
 	handles = append(handles, other)
-	before := w.count("batch:DescribeJobs")
+	before := w.Count("batch:DescribeJobs")
 	res, err := p.JobStatuses(t.Context(), sdk.JobStatusesRequest{Handles: handles})
 	if err != nil || res.Items[0].Err != nil || res.Items[batchMax-1].Err == nil {
 		t.Errorf("%v", err)
 	}
-	if n := w.count("batch:DescribeJobs") - before; n != 1 {
+	if n := w.Count("batch:DescribeJobs") - before; n != 1 {
 		t.Errorf("%d calls", n)
 	}
 	if _, err := p.JobStatuses(t.Context(), sdk.JobStatusesRequest{Handles: append(handles, h)}); sdk.CodeOf(err) != sdk.InvalidArgument {
@@ -166,20 +160,20 @@ func TestF53Batches(t *testing.T) {
 // its own, also when AWS Batch has forgotten the job.
 func TestF62Stream(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, map[string]any{"log_group": "/team/jobs"})
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("echo found")))
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("echo found")))
 	if h.Metadata[keyLogStream] != "" {
 		t.Error("a job that hasn't started has a stream")
 	}
-	st := w.ended(p, h)
+	st := w.Ended(p, h)
 	if st.Handle == nil || st.Handle.Metadata[keyLogStream] == "" || st.Handle.ID != h.ID {
 		t.Fatalf("the handle is %+v", st.Handle)
 	}
-	w.config["log_group"] = "/elsewhere"
-	fresh := w.open()
+	w.Config["log_group"] = "/elsewhere"
+	fresh := w.Open()
 	// Without the stream the job is asked for it.
-	w.eventually("output", func() bool {
-		got, _ := w.text(fresh, h, nil)
+	w.Eventually("output", func() bool {
+		got, _ := w.Text(fresh, h, nil)
 		return got == "found\n"
 	})
 	run, _, _, _ := readName(h.Name)
@@ -188,11 +182,11 @@ func TestF62Stream(t *testing.T) {
 		t.Errorf("found %+v, %v", found.Jobs, err)
 	}
 	w.cloud.Batch().Forget()
-	before := w.count("batch:DescribeJobs")
-	if got, _ := w.text(fresh, *st.Handle, nil); got != "found\n" {
+	before := w.Count("batch:DescribeJobs")
+	if got, _ := w.Text(fresh, *st.Handle, nil); got != "found\n" {
 		t.Errorf("of a forgotten job: %q", got)
 	}
-	if n := w.count("batch:DescribeJobs") - before; n != 0 {
+	if n := w.Count("batch:DescribeJobs") - before; n != 0 {
 		t.Errorf("%d looks at a job whose stream is known", n)
 	}
 }
@@ -201,13 +195,13 @@ func TestF62Stream(t *testing.T) {
 // started ask in few calls.
 func TestFollowersShareLooks(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	defer w.cloud.Batch().Strike(pocketbatch.Mishap{Stage: pocketbatch.StageStuck})()
 	var handles []sdk.JobHandle
 	for range 50 {
-		handles = append(handles, w.run(p, w.plan(p, shell("true"))))
+		handles = append(handles, w.Run(p, w.Plan(p, shell("true"))))
 	}
-	before := w.count("batch:DescribeJobs")
+	before := w.Count("batch:DescribeJobs")
 	done := make(chan error, len(handles))
 	for _, h := range handles {
 		go func() {
@@ -220,7 +214,7 @@ func TestFollowersShareLooks(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := w.count("batch:DescribeJobs") - before; n > 10 {
+	if n := w.Count("batch:DescribeJobs") - before; n > 10 {
 		t.Errorf("%d calls for 50 looks", n)
 	}
 }
@@ -229,12 +223,12 @@ func TestFollowersShareLooks(t *testing.T) {
 // nothing is made.
 func TestOtherAccount(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, map[string]any{"account": "999999999999"})
-	p := w.open()
-	_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+	p := w.Open()
+	_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, shell("true"))})
 	if sdk.CodeOf(err) != sdk.FailedPrecondition || !strings.Contains(err.Error(), pocket.Account) {
 		t.Errorf("got %v", err)
 	}
-	if n := w.count("batch:SubmitJob") + w.count("batch:RegisterJobDefinition"); n != 0 {
+	if n := w.Count("batch:SubmitJob") + w.Count("batch:RegisterJobDefinition"); n != 0 {
 		t.Errorf("%d calls were made", n)
 	}
 }
@@ -242,7 +236,7 @@ func TestOtherAccount(t *testing.T) {
 // TestCheck: each right that is missing is named.
 func TestCheck(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	res, err := p.Check(t.Context(), sdk.CheckRequest{})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
@@ -22,14 +23,14 @@ import (
 // by this process and by any other; it was submitted once and ran once.
 func TestF8LostReply(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	l := w.plan(p, shell(w.mark("lost")+"; sleep 100"))
+	p := w.Open()
+	l := w.Plan(p, shell(w.Mark("lost")+"; sleep 100"))
 	w.cloud.Faults().Add(fault.Rule{Action: "batch:SubmitJob", Count: 1, Effect: fault.Effect{Drop: true}})
 	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || sdk.IsClear(err) {
 		t.Fatalf("a lost reply: got %v", err)
 	}
-	w.eventually("running job", func() bool { return w.marked("lost") == 1 })
-	found, err := w.open().FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l, SentAt: time.Now()})
+	w.Eventually("running job", func() bool { return w.Marked("lost") == 1 })
+	found, err := w.Open().FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l, SentAt: time.Now()})
 	if err != nil || found.Outcome != sdk.FindFound || len(found.Jobs) != 1 || found.Jobs[0].AttemptID != l.AttemptID {
 		t.Fatalf("found %+v, %v", found, err)
 	}
@@ -38,8 +39,8 @@ func TestF8LostReply(t *testing.T) {
 	if err != nil || !again.Adopted || again.Handle.ID != found.Jobs[0].Handle.ID {
 		t.Errorf("sent again: %+v, %v", again, err)
 	}
-	if n := w.count("batch:SubmitJob"); n != 1 || w.marked("lost") != 1 {
-		t.Errorf("%d submits, ran %d times", n, w.marked("lost"))
+	if n := w.Count("batch:SubmitJob"); n != 1 || w.Marked("lost") != 1 {
+		t.Errorf("%d submits, ran %d times", n, w.Marked("lost"))
 	}
 }
 
@@ -47,10 +48,10 @@ func TestF8LostReply(t *testing.T) {
 // may be hidden is told, and after that that nothing will be proven.
 func TestF8NotFoundProvesNothing(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	w.hide(time.Hour)
-	l := w.plan(p, shell("sleep 100"))
-	h := w.run(p, l)
+	l := w.Plan(p, shell("sleep 100"))
+	h := w.Run(p, l)
 	sent := time.Now()
 	res, err := p.FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l, SentAt: sent})
 	if err != nil || res.Outcome != sdk.FindNotVisible || !res.VisibleAt.Equal(sent.Add(time.Duration(p.cfg.MissingGrace))) {
@@ -75,18 +76,18 @@ func TestNoRetriesOfTheSDK(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pocket.Options{}, nil)
-			p := w.open()
-			h := w.run(p, w.plan(p, shell("sleep 100")))
-			w.running(p, h)
+			p := w.Open()
+			h := w.Run(p, w.Plan(p, shell("sleep 100")))
+			w.Running(p, h)
 			for action, call := range map[string]func() error{
 				"batch:SubmitJob": func() error {
-					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, shell("true"))})
 					return err
 				},
 				"batch:RegisterJobDefinition": func() error {
 					spec := shell("true")
 					spec.User = "nobody"
-					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, spec)})
+					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, spec)})
 					return err
 				},
 				"batch:TagResource": func() error {
@@ -98,13 +99,13 @@ func TestNoRetriesOfTheSDK(t *testing.T) {
 					return err
 				},
 			} {
-				before := w.count(action)
+				before := w.Count(action)
 				remove := w.cloud.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: effect})
 				if err := call(); err == nil {
 					t.Errorf("%s: no error", action)
 				}
 				remove()
-				if n := w.count(action) - before; n != 1 {
+				if n := w.Count(action) - before; n != 1 {
 					t.Errorf("%s: %d requests instead of 1", action, n)
 				}
 			}
@@ -120,27 +121,27 @@ func TestUnsent(t *testing.T) {
 	} {
 		for _, action := range []string{"batch:DescribeJobDefinitions", "batch:RegisterJobDefinition"} {
 			w := newWorld(t, pocket.Options{}, nil)
-			p := w.open()
-			l := w.plan(p, shell(w.mark("unsent")))
+			p := w.Open()
+			l := w.Plan(p, shell(w.Mark("unsent")))
 			w.cloud.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: effect})
-			if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); !sdk.IsClear(err) || !sdk.IsRetryable(err) || w.count("batch:SubmitJob") != 0 {
-				t.Errorf("%s of %s: %v, %d submits", name, action, err, w.count("batch:SubmitJob"))
+			if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); !sdk.IsClear(err) || !sdk.IsRetryable(err) || w.Count("batch:SubmitJob") != 0 {
+				t.Errorf("%s of %s: %v, %d submits", name, action, err, w.Count("batch:SubmitJob"))
 			}
-			w.ended(p, w.run(p, l))
-			if n := w.marked("unsent"); n != 1 {
+			w.Ended(p, w.Run(p, l))
+			if n := w.Marked("unsent"); n != 1 {
 				t.Errorf("%s of %s: ran %d times", name, action, n)
 			}
 		}
 	}
 	w := newWorld(t, pocket.Options{}, map[string]any{"submit_limit": 1})
-	p := w.open()
-	w.run(p, w.plan(p, shell("true")))
+	p := w.Open()
+	w.Run(p, w.Plan(p, shell("true")))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := p.RunJob(ctx, sdk.RunJobRequest{Launch: w.plan(p, shell("true"))}); !sdk.IsClear(err) || !sdk.IsRetryable(err) {
+	if _, err := p.RunJob(ctx, sdk.RunJobRequest{Launch: w.Plan(p, shell("true"))}); !sdk.IsClear(err) || !sdk.IsRetryable(err) {
 		t.Errorf("no turn in time: %v", err)
 	}
-	if n := w.count("batch:SubmitJob"); n != 1 {
+	if n := w.Count("batch:SubmitJob"); n != 1 {
 		t.Errorf("%d submits", n)
 	}
 }
@@ -149,16 +150,16 @@ func TestUnsent(t *testing.T) {
 // launch may be sent again.
 func TestThrottledSubmit(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	l := w.plan(p, shell("true"))
+	p := w.Open()
+	l := w.Plan(p, shell("true"))
 	w.cloud.Faults().Add(fault.Rule{Action: "batch:SubmitJob", Count: 1, Effect: fault.Effect{Refuse: pocket.Throttle()}})
 	_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
 	var e *sdk.Error
 	if !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || !e.Retryable || e.Reason != sdk.ReasonQueued || !sdk.IsClear(err) {
 		t.Errorf("got %v", err)
 	}
-	w.ended(p, w.run(p, l))
-	if n := w.count("batch:ListJobs"); n != 0 {
+	w.Ended(p, w.Run(p, l))
+	if n := w.Count("batch:ListJobs"); n != 0 {
 		t.Errorf("%d searches for what was clearly refused", n)
 	}
 }
@@ -167,23 +168,23 @@ func TestThrottledSubmit(t *testing.T) {
 // last clean-up takes it away.
 func TestDefinitions(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	const n = 30
 	handles := make([]sdk.JobHandle, n)
 	var launches []sdk.Launch
 	for range n {
-		launches = append(launches, w.plan(p, shell("true")))
+		launches = append(launches, w.Plan(p, shell("true")))
 	}
 	var wg sync.WaitGroup
 	for i, l := range launches {
-		wg.Go(func() { handles[i] = w.run(p, l) })
+		wg.Go(func() { handles[i] = w.Run(p, l) })
 	}
 	wg.Wait()
-	if got := w.count("batch:RegisterJobDefinition"); got != 1 {
+	if got := w.Count("batch:RegisterJobDefinition"); got != 1 {
 		t.Errorf("%d registrations of one definition", got)
 	}
 	for _, h := range handles {
-		w.ended(p, h)
+		w.Ended(p, h)
 	}
 	for i, h := range handles {
 		res, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h})
@@ -194,11 +195,11 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("clean-up %d removed %q", i, res.Removed)
 		}
 	}
-	if got := w.count("batch:DeregisterJobDefinition"); got != 1 {
+	if got := w.Count("batch:DeregisterJobDefinition"); got != 1 {
 		t.Errorf("%d definitions deregistered", got)
 	}
-	w.ended(p, w.run(p, w.plan(p, shell("true"))))
-	if got := w.count("batch:RegisterJobDefinition"); got != 2 {
+	w.Ended(p, w.Run(p, w.Plan(p, shell("true"))))
+	if got := w.Count("batch:RegisterJobDefinition"); got != 2 {
 		t.Errorf("%d registrations", got)
 	}
 }
@@ -207,21 +208,21 @@ func TestDefinitions(t *testing.T) {
 // last, and takes the definition away.
 func TestDefinitionGoesWithTheLast(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	for round := range 10 {
 		handles := make([]sdk.JobHandle, 8)
 		for i := range handles {
-			handles[i] = w.run(p, w.plan(p, shell("true")))
+			handles[i] = w.Run(p, w.Plan(p, shell("true")))
 		}
 		for _, h := range handles {
-			w.ended(p, h)
+			w.Ended(p, h)
 		}
-		atOnce(len(handles), func(i int) {
+		drivertest.AtOnce(len(handles), func(i int) {
 			if _, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: handles[i]}); err != nil {
 				t.Error(err)
 			}
 		})
-		if n := w.count("batch:DeregisterJobDefinition"); n != round+1 {
+		if n := w.Count("batch:DeregisterJobDefinition"); n != round+1 {
 			t.Fatalf("round %d: %d definitions deregistered", round, n)
 		}
 	}
@@ -231,17 +232,17 @@ func TestDefinitionGoesWithTheLast(t *testing.T) {
 // another job waits with.
 func TestSharedDefinition(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	first, second := w.run(p, w.plan(p, shell("true"))), w.run(p, w.plan(p, shell("sleep 100")))
-	w.ended(p, first)
-	fresh := w.open()
+	p := w.Open()
+	first, second := w.Run(p, w.Plan(p, shell("true"))), w.Run(p, w.Plan(p, shell("sleep 100")))
+	w.Ended(p, first)
+	fresh := w.Open()
 	if res, err := fresh.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: first}); err != nil || len(res.Removed) > 0 {
 		t.Errorf("removed %q, %v", res.Removed, err)
 	}
 	if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: second}); err != nil {
 		t.Fatal(err)
 	}
-	w.ended(p, second)
+	w.Ended(p, second)
 	if res, err := fresh.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: second}); err != nil || len(res.Removed) != 1 {
 		t.Errorf("removed %q, %v", res.Removed, err)
 	}
@@ -251,16 +252,16 @@ func TestSharedDefinition(t *testing.T) {
 // registered again, and the launch goes on.
 func TestInactiveDefinition(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p, other := w.open(), w.open()
-	h := w.run(p, w.plan(p, shell("true")))
-	w.ended(p, h)
+	p, other := w.Open(), w.Open()
+	h := w.Run(p, w.Plan(p, shell("true")))
+	w.Ended(p, h)
 	if _, err := other.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h}); err != nil {
 		t.Fatal(err)
 	}
-	if st := w.ended(p, w.run(p, w.plan(p, shell("exit 4")))); st.ExitCode == nil || *st.ExitCode != 4 {
+	if st := w.Ended(p, w.Run(p, w.Plan(p, shell("exit 4")))); st.ExitCode == nil || *st.ExitCode != 4 {
 		t.Errorf("the job is %s: %s", st.State, st.Message)
 	}
-	if n := w.count("batch:SubmitJob"); n != 3 {
+	if n := w.Count("batch:SubmitJob"); n != 3 {
 		t.Errorf("%d submits instead of 3", n)
 	}
 }
@@ -270,9 +271,9 @@ func TestInactiveDefinition(t *testing.T) {
 func TestQueueThatIsNot(t *testing.T) {
 	w := newWorld(t, pocket.Options{JobQueues: []pocketbatch.Queue{{Name: "off", Disabled: true}}}, nil)
 	for _, queue := range []string{"nosuch", "off"} {
-		w.config["queue"] = queue
-		p := w.open()
-		_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+		w.Config["queue"] = queue
+		p := w.Open()
+		_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, shell("true"))})
 		var e *sdk.Error
 		if !errors.As(err, &e) || e.Code != sdk.FailedPrecondition || !strings.Contains(e.Remedy, "queue") {
 			t.Errorf("%s: %v", queue, err)
@@ -289,24 +290,24 @@ func TestQueueThatIsNot(t *testing.T) {
 // shows it.
 func TestSecretsInNoRequest(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	const stored, param, seen = "canary-stored-0123456789", "canary-param-0123456789", "canary-visible-0123456789"
 	w.cloud.Secrets().Put("db", `{"password":"`+stored+`"}`)
 	w.cloud.Parameters().Put("/prod/key", param)
-	w.values["secret://env/SEEN"] = seen
+	w.Secrets["secret://env/SEEN"] = seen
 	spec := shell(`printf '%s%s%s' "$DB" "$KEY" "$SEEN" | wc -c`)
 	spec.Secrets = map[string]sdk.SecretRef{"DB": "secret://aws-sm/db#password", "KEY": "secret://aws-ssm/prod/key", "SEEN": "secret://env/SEEN"}
 	spec.AllowVisibleSecret = true
-	l := w.plan(p, spec)
+	l := w.Plan(p, spec)
 	if len(l.Warnings) != 1 {
 		t.Errorf("warnings %q", l.Warnings)
 	}
-	h := w.run(p, l)
-	if st := w.ended(p, h); st.State != sdk.StateSucceeded {
+	h := w.Run(p, l)
+	if st := w.Ended(p, h); st.State != sdk.StateSucceeded {
 		t.Fatalf("the job is %s: %s", st.State, st.Message)
 	}
-	w.eventually("length of the secrets", func() bool {
-		got, _ := w.text(p, h, nil)
+	w.Eventually("length of the secrets", func() bool {
+		got, _ := w.Text(p, h, nil)
 		return strings.TrimSpace(got) == itoa(int64(len(stored+param+seen)))
 	})
 	encoded, err := l.Encode()
@@ -314,7 +315,7 @@ func TestSecretsInNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, value := range []string{stored, param, seen} {
-		if bytes.Contains(encoded, []byte(value)) || bytes.Contains(w.log.bytes(), []byte(value)) {
+		if bytes.Contains(encoded, []byte(value)) || bytes.Contains(w.Logged(), []byte(value)) {
 			t.Errorf("%s is in the launch or the log", value)
 		}
 	}
@@ -334,21 +335,21 @@ func TestSecretsInNoRequest(t *testing.T) {
 // definition, and the job runs; just below it stays where it is.
 func TestOverridesMove(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	for _, n := range []int{maxOverrides - 200, maxOverrides + 1, 20000} {
 		spec := shell(`echo ${#LONG}`)
 		spec.Env = sdk.Env{"LONG": strings.Repeat("x", n)}
-		l := w.plan(p, spec)
+		l := w.Plan(p, spec)
 		req, err := decodeRequest(l.Request)
 		if err != nil || (len(req.Definition.Container.Environment) > 0) != (n > maxOverrides) {
 			t.Errorf("%d: %+v, %v", n, req.Job.Override, err)
 		}
-		h := w.run(p, l)
-		if st := w.ended(p, h); st.State != sdk.StateSucceeded {
+		h := w.Run(p, l)
+		if st := w.Ended(p, h); st.State != sdk.StateSucceeded {
 			t.Errorf("%d: %s, %s", n, st.State, st.Message)
 		}
-		w.eventually("length", func() bool {
-			got, _ := w.text(p, h, nil)
+		w.Eventually("length", func() bool {
+			got, _ := w.Text(p, h, nil)
 			return got == itoa(int64(n))+"\n"
 		})
 	}
@@ -363,8 +364,8 @@ func TestF72BulkCancel(t *testing.T) {
 	}
 	w := newWorld(t, pocket.Options{Executor: run.NewScripted(func(run.Spec) run.Play { return run.Play{For: -1} })}, nil)
 	w.cloud.Batch().SetKnobs(pocketbatch.Knobs{Pace: pocketbatch.Pace{Submitted: time.Millisecond, Runnable: time.Hour}, PageSize: 100})
-	p := w.open()
-	req, err := decodeRequest(w.plan(p, shell("x")).Request)
+	p := w.Open()
+	req, err := decodeRequest(w.Plan(p, shell("x")).Request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,11 +373,11 @@ func TestF72BulkCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := sdk.NewIDSource(sdk.SystemClock())
-	atOnce(n, func(int) {
+	drivertest.AtOnce(n, func(int) {
 		run, attempt := ids.NewID(), ids.NewID()
 		in := req.Job.input(nil)
 		name := jobName(run, attempt, 1)
-		in.JobName, in.Tags = &name, map[string]string{sdk.LabelRun: run.String(), sdk.LabelAttempt: attempt.String(), sdk.LabelOwner: w.owner, sdk.LabelLedger: w.ledger}
+		in.JobName, in.Tags = &name, map[string]string{sdk.LabelRun: run.String(), sdk.LabelAttempt: attempt.String(), sdk.LabelOwner: w.Owner, sdk.LabelLedger: w.Ledger}
 		if _, err := p.batch.SubmitJob(t.Context(), in); err != nil {
 			t.Error(err)
 		}
@@ -384,12 +385,12 @@ func TestF72BulkCancel(t *testing.T) {
 	for _, action := range []string{"batch:ListJobs", "batch:DescribeJobs", "batch:TerminateJob"} {
 		w.cloud.Faults().Add(fault.Rule{Action: action, Share: 0.05, Effect: fault.Effect{Refuse: pocket.Throttle()}})
 	}
-	fresh := w.open()
+	fresh := w.Open()
 	var ended atomic.Int64
-	w.eventually("end of all jobs", func() bool {
+	w.Eventually("end of all jobs", func() bool {
 		var found []sdk.OwnedObject
 		whole := true
-		for o, err := range fresh.ListOwned(t.Context(), sdk.ListOwnedRequest{Owner: w.owner}) {
+		for o, err := range fresh.ListOwned(t.Context(), sdk.ListOwnedRequest{Owner: w.Owner}) {
 			if err != nil && !sdk.IsRetryable(err) {
 				t.Fatal(err)
 			}
@@ -398,7 +399,7 @@ func TestF72BulkCancel(t *testing.T) {
 				found = append(found, o)
 			}
 		}
-		atOnce(len(found), func(i int) {
+		drivertest.AtOnce(len(found), func(i int) {
 			if _, err := fresh.RemoveOwned(t.Context(), sdk.RemoveOwnedRequest{Object: found[i]}); err == nil {
 				ended.Add(1)
 			} else if !sdk.IsRetryable(err) {
@@ -416,18 +417,4 @@ func TestF72BulkCancel(t *testing.T) {
 			t.Fatalf("left: %+v, %v", o, err)
 		}
 	}
-}
-
-// atOnce does n things, sixteen at a time.
-func atOnce(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	for range 16 {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	wg.Wait()
 }

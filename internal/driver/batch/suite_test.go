@@ -1,93 +1,31 @@
 package batch
 
 import (
-	"fmt"
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/batch"
 	"github.com/aws/aws-sdk-go-v2/service/batch/types"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
-	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/pocket/run/runtest"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest"
 )
 
-func (w *world) harness() providertest.Harness {
-	open := func(t providertest.T) sdk.Provider {
-		p, err := Driver().Open(t.Context(), w.request())
-		if err != nil {
-			t.Fatalf("open: %v", err)
-		}
-		return p
+func TestSuite(t *testing.T) {
+	w := newWorld(t, pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}}, nil)
+	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Hide: w.hide, Vanish: w.vanish, Relabel: relabel})
+	h.User, h.UserID = "nobody", "65534"
+	h.Waivers = []providertest.Waiver{
+		{Check: "log-bytes", Guarantee: "Logs.Fidelity", Why: "the log driver sends lines of text"},
+		{Check: "log-apart", Guarantee: "Logs.Apart", Why: "the log driver sends both streams as one"},
 	}
-	return providertest.Harness{
-		Driver: Driver(),
-		Open:   open,
-		Behave: func(_ providertest.T, b providertest.Behaviour) (sdk.JobSpec, error) {
-			return sdk.JobSpec{Image: "busybox:local", Args: append(sdk.Argv{"sh", "-c", b.Shell(w.mark), "sh"}, b.Args...)}, nil
-		},
-		Marks:      func(_ providertest.T, key string) int { return w.marked(key) },
-		PutSecret:  w.putSecret,
-		Exposed:    w.exposed,
-		Leftovers:  func(t providertest.T, run sdk.ID) []string { return w.live(t, run.String()) },
-		Faults:     w.faults(),
-		Eventually: patience,
-		Parallel:   16,
-		Poll:       5 * time.Millisecond,
-		User:       "nobody",
-		UserID:     "65534",
-		Second:     300 * time.Millisecond,
-		Waivers: []providertest.Waiver{
-			{Check: "log-bytes", Guarantee: "Logs.Fidelity", Why: "the log driver sends lines of text"},
-			{Check: "log-apart", Guarantee: "Logs.Apart", Why: "the log driver sends both streams as one"},
-		},
-	}
-}
-
-func (w *world) putSecret(_ providertest.T, name string, value []byte) sdk.SecretRef {
-	w.cloud.Secrets().Put(name, string(value))
-	return sdk.SecretRef("secret://aws-sm/" + name)
-}
-
-// exposed is what those can see who may ask AWS Batch: all requests and replies but
-// those of Secrets Manager, which the task itself makes.
-func (w *world) exposed(_ providertest.T, _ sdk.JobHandle) map[string][]byte {
-	out := map[string][]byte{"log": w.log.bytes()}
-	for i, c := range w.cloud.Calls().Calls("") {
-		if c.Action != "secretsmanager:GetSecretValue" {
-			out[fmt.Sprintf("%d %s", i, c.Action)] = append(append([]byte{}, c.Request...), c.Reply...)
-		}
-	}
-	return out
-}
-
-// live lists a run's jobs that haven't ended, without the provider under test.
-func (w *world) live(t providertest.T, run string) []string {
-	p, err := Driver().Open(t.Context(), w.request())
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
-	defer func() { _ = p.Close() }()
-	d := p.(*provider)
-	var out []string
-	in := &batch.ListJobsInput{JobQueue: &d.cfg.Queue, Filters: []types.KeyValuesPair{{Name: new("JOB_NAME"), Values: []string{prefix + run + "*"}}}}
-	err = d.eachSummary(t.Context(), "list", in, func(page []types.JobSummary) (bool, error) {
-		for _, s := range page {
-			if s.Status != types.JobStatusSucceeded && s.Status != types.JobStatusFailed {
-				out = append(out, "job "+str(s.JobId))
-			}
-		}
-		return true, nil
-	})
-	if err != nil {
-		t.Fatalf("list: %v", err)
-	}
-	return out
+	providertest.Run(t, h)
 }
 
 // actionOf is the call that stands for an operation.
@@ -111,56 +49,44 @@ func actionOf(op providertest.Op) string {
 	return ""
 }
 
-func (w *world) faults() providertest.Faults {
-	plan := w.cloud.Faults()
-	return providertest.Faults{
-		LoseReply: func(_ providertest.T, op providertest.Op) {
-			plan.Add(fault.Rule{Action: actionOf(op), Count: 1, Effect: fault.Effect{Drop: true}})
-		},
-		Refuse: func(_ providertest.T, op providertest.Op) {
-			plan.Add(fault.Rule{Action: actionOf(op), Count: 1, Effect: fault.Effect{Reset: true}})
-		},
-		Throttle: func(_ providertest.T, op providertest.Op, n int) {
-			plan.Add(fault.Rule{Action: actionOf(op), Count: n, Effect: fault.Effect{Refuse: pocket.Throttle()}})
-		},
-		Block: w.block,
-		Hide: func(providertest.T) func() {
-			w.hide(time.Second) // a job is hidden from when it is made
-			return func() { w.hide(0) }
-		},
-		Vanish: func(t providertest.T, h sdk.JobHandle) { w.vanish(t, h) },
-		Forge:  w.forge,
-	}
+func (w *world) putSecret(_ providertest.T, name string, value []byte) sdk.SecretRef {
+	w.cloud.Secrets().Put(name, string(value))
+	return sdk.SecretRef("secret://aws-sm/" + name)
 }
 
-func (w *world) block(_ providertest.T, op providertest.Op) (<-chan struct{}, func(), bool) {
-	action := actionOf(op)
-	if action == "" {
-		return nil, nil, false
+// left lists a run's jobs that haven't ended, by the API alone.
+func (w *world) left(t providertest.T, run sdk.ID) []string {
+	p := w.Another(t)
+	var out []string
+	in := &batch.ListJobsInput{JobQueue: &p.cfg.Queue, Filters: []types.KeyValuesPair{{Name: new("JOB_NAME"), Values: []string{prefix + run.String() + "*"}}}}
+	err := p.eachSummary(t.Context(), "list", in, func(page []types.JobSummary) (bool, error) {
+		for _, s := range page {
+			if s.Status != types.JobStatusSucceeded && s.Status != types.JobStatusFailed {
+				out = append(out, "job "+str(s.JobId))
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		t.Fatalf("list: %v", err)
 	}
-	entered, release := w.gate.shut(action)
-	return entered, release, true
+	return out
 }
 
-// hide makes jobs invisible for a while.
+// hide makes jobs invisible for a while from when each is made.
 func (w *world) hide(d time.Duration) {
 	w.cloud.Batch().TuneKnobs(func(k *pocketbatch.Knobs) { k.DescribeDelay, k.ListDelay = d, d })
 }
 
 // vanish ends a job and makes AWS Batch forget it.
 func (w *world) vanish(t providertest.T, h sdk.JobHandle) {
-	p, err := Driver().Open(t.Context(), w.request())
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
-	defer func() { _ = p.Close() }()
-	d := p.(*provider)
-	if err := d.terminate(t.Context(), "vanish", h.ID, "vanish"); err != nil {
+	p := w.Another(t)
+	if err := p.terminate(t.Context(), "vanish", h.ID, "vanish"); err != nil {
 		t.Fatalf("terminate: %v", err)
 	}
-	w.eventually("forgotten job", func() bool {
+	w.Eventually("forgotten job", func() bool {
 		w.cloud.Batch().Forget()
-		found, err := d.describe(t.Context(), "vanish", []string{h.ID})
+		found, err := p.describe(t.Context(), "vanish", []string{h.ID})
 		if err != nil {
 			t.Fatalf("describe: %v", err)
 		}
@@ -168,31 +94,12 @@ func (w *world) vanish(t providertest.T, h sdk.JobHandle) {
 	})
 }
 
-// forge runs a job with another owner's tags.
-func (w *world) forge(t providertest.T, owner string) {
-	p, err := Driver().Open(t.Context(), w.request())
+// relabel gives a launch's job another owner, and leaves its definition.
+func relabel(request json.RawMessage, owner string) (json.RawMessage, error) {
+	req, err := decodeRequest(request)
 	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
-	defer func() { _ = p.Close() }()
-	d := p.(*provider)
-	l := w.plan(d, shell("sleep 1000"))
-	req, err := decodeRequest(l.Request)
-	if err != nil {
-		t.Fatalf("decode: %v", err)
+		return nil, err
 	}
 	req.Job.Tags[sdk.LabelOwner] = owner
-	if l.Request, err = sdk.EncodeCanonical(req); err != nil {
-		t.Fatalf("encode: %v", err)
-	}
-	if _, err := d.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err != nil {
-		t.Fatalf("run: %v", err)
-	}
-}
-
-func TestSuite(t *testing.T) {
-	w := newWorld(t, pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}}, nil)
-	begun := time.Now()
-	providertest.Run(t, w.harness())
-	t.Logf("the suite took %s", time.Since(begun).Round(time.Second))
+	return sdk.EncodeCanonical(req)
 }

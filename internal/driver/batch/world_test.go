@@ -1,61 +1,22 @@
 package batch
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"fmt"
-	"log/slog"
-	"maps"
-	"net/http/httptest"
-	"os"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
-	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) bytes() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return bytes.Clone(s.b.Bytes())
-}
-
 // world is a pocket cloud with providers on it.
 type world struct {
-	t      testing.TB
-	cloud  *pocket.Server
-	gate   *gate
-	url    string
-	marks  string
-	owner  string
-	ledger string
-	log    safeBuffer
-	config map[string]any
-	values map[sdk.SecretRef]string
+	*drivertest.World[*provider]
+	cloud *pocket.Server
 }
 
 // newWorld starts a pocket cloud. Change adds to the config, or takes away by nil.
@@ -66,172 +27,24 @@ func newWorld(t testing.TB, o pocket.Options, change map[string]any) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate := &gate{next: cloud}
-	web := httptest.NewServer(gate)
-	t.Cleanup(func() {
-		web.Close()
-		if err := cloud.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	ids := sdk.NewIDSource(sdk.SystemClock())
-	w := &world{t: t, cloud: cloud, gate: gate, url: web.URL, marks: t.TempDir(), owner: "suite-" + ids.NewID().Short(), ledger: ids.NewID().String(),
-		values: map[sdk.SecretRef]string{}}
-	w.config = map[string]any{
-		"region": pocket.Region, "endpoint": web.URL, "queue": pocketbatch.DefaultQueue, "execution_role": role("execution"),
-		"log_quiet": "300ms", "log_max": "3s", "missing_grace": "2s", "describe_rate": 10000, "log_rate": 10000, "submit_limit": 10000,
-	}
-	maps.Copy(w.config, change)
-	for k, v := range change {
-		if v == nil {
-			delete(w.config, k)
-		}
-	}
-	return w
+	return &world{cloud: cloud, World: drivertest.New[*provider](t, drivertest.Setup{
+		Driver: Driver,
+		Config: map[string]any{
+			"region": pocket.Region, "endpoint": drivertest.Serve(t, cloud), "queue": pocketbatch.DefaultQueue, "execution_role": role("execution"),
+			"log_quiet": "300ms", "log_max": "3s", "missing_grace": "2s", "describe_rate": 10000, "log_rate": 10000, "submit_limit": 10000,
+		},
+		Change:      change,
+		Credentials: pocketCredentials(),
+		Faults:      cloud.Faults(),
+		Calls:       cloud.Calls(),
+		Throttle:    pocket.Throttle(),
+	})}
 }
 
 func role(name string) string { return "arn:aws:iam::" + pocket.Account + ":role/" + name }
 
 func pocketCredentials() map[string]string {
-	return map[string]string{"AWS_ACCESS_KEY_ID": "pocket", "AWS_SECRET_ACCESS_KEY": "pocket"}
+	return map[string]string{"AWS_ACCESS_KEY_ID": "pocket", "AWS_SECRET_ACCESS_KEY": "canary-key-5b1f0c7e9a"}
 }
 
-func (w *world) request() sdk.OpenRequest {
-	raw, err := json.Marshal(w.config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return sdk.OpenRequest{Name: "test", Config: raw, Credentials: pocketCredentials(), Secrets: secretsOf(w.values), Clock: sdk.SystemClock(),
-		IDs: sdk.NewIDSource(sdk.SystemClock()), Owner: w.owner, LedgerID: w.ledger, StateDir: w.t.TempDir(),
-		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
-}
-
-// open opens a provider as a process of its own would.
-func (w *world) open(change ...func(r *sdk.OpenRequest)) *provider {
-	w.t.Helper()
-	r := w.request()
-	for _, f := range change {
-		f(&r)
-	}
-	p, err := Driver().Open(w.t.Context(), r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			w.t.Error(err)
-		}
-	})
-	return p.(*provider)
-}
-
-type secretsOf map[sdk.SecretRef]string
-
-func (m secretsOf) ResolveSecret(_ context.Context, ref sdk.SecretRef) (sdk.SecretValue, error) {
-	v, ok := m[ref]
-	if !ok {
-		return sdk.SecretValue{}, sdk.Errorf(sdk.NotFound, "resolve secret", "%s is not set", ref)
-	}
-	return sdk.NewSecretValue([]byte(v)), nil
-}
-
-// shell is a spec of a job that runs a script.
-func shell(script string) sdk.JobSpec {
-	return sdk.JobSpec{Image: "busybox:local", Args: sdk.Argv{"sh", "-c", script}}
-}
-
-// plan prepares a job of a new run.
-func (w *world) plan(p *provider, spec sdk.JobSpec) sdk.Launch {
-	w.t.Helper()
-	ids := sdk.NewIDSource(sdk.SystemClock())
-	l, err := p.PrepareJob(w.t.Context(), sdk.PrepareJobRequest{Spec: spec, RunID: ids.NewID(), AttemptID: ids.NewID(), Attempt: 1,
-		Expires: time.Now().Add(time.Hour).UTC().Truncate(time.Second)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if len(l.Problems) > 0 {
-		w.t.Fatalf("refused: %s", sdk.JoinProblems(l.Problems))
-	}
-	return l
-}
-
-func (w *world) run(p *provider, l sdk.Launch) sdk.JobHandle {
-	w.t.Helper()
-	res, err := p.RunJob(w.t.Context(), sdk.RunJobRequest{Launch: l})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return res.Handle
-}
-
-func (w *world) status(p *provider, h sdk.JobHandle) sdk.JobStatusResult {
-	w.t.Helper()
-	st, err := p.JobStatus(w.t.Context(), sdk.JobStatusRequest{Handle: h})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if !sdk.LegalReason(st.State, st.Reason) {
-		w.t.Fatalf("state %s with reason %q", st.State, st.Reason)
-	}
-	return st
-}
-
-func (w *world) eventually(what string, cond func() bool) {
-	w.t.Helper()
-	testwait.Until(w.t, patience, what, cond)
-}
-
-func (w *world) ended(p *provider, h sdk.JobHandle) sdk.JobStatusResult {
-	w.t.Helper()
-	var st sdk.JobStatusResult
-	w.eventually("end of the job", func() bool {
-		st = w.status(p, h)
-		return st.State.Terminal()
-	})
-	return st
-}
-
-func (w *world) running(p *provider, h sdk.JobHandle) {
-	w.t.Helper()
-	w.eventually("running job", func() bool {
-		st := w.status(p, h)
-		if st.State.Terminal() {
-			w.t.Fatalf("the job is %s: %s, %s", st.State, st.Reason, st.Message)
-		}
-		return st.State == sdk.StateRunning
-	})
-}
-
-// text returns what a read of the log gives now.
-func (w *world) text(p *provider, h sdk.JobHandle, from *sdk.LogCursor) (string, *sdk.LogCursor) {
-	w.t.Helper()
-	var b strings.Builder
-	var last *sdk.LogCursor
-	for it, err := range p.JobLogs(w.t.Context(), sdk.JobLogsRequest{Handle: h, Cursor: from}) {
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if it.Entry != nil {
-			b.Write(it.Entry.Data)
-			if it.Entry.LineEnd == sdk.LineEndStripped {
-				b.WriteByte('\n')
-			}
-		}
-		if it.Cursor != nil {
-			last = it.Cursor
-		}
-	}
-	return b.String(), last
-}
-
-func (w *world) mark(key string) string { return fmt.Sprintf("echo x >>'%s/%s'", w.marks, key) }
-
-func (w *world) marked(key string) int {
-	data, err := os.ReadFile(w.marks + "/" + key)
-	if err != nil && !os.IsNotExist(err) {
-		w.t.Fatal(err)
-	}
-	return bytes.Count(data, []byte("x"))
-}
-
-func (w *world) count(action string) int { return w.cloud.Calls().Count(action) }
+func shell(script string) sdk.JobSpec { return drivertest.Shell(script) }

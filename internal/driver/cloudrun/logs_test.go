@@ -2,7 +2,7 @@ package cloudrun
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,29 +21,34 @@ func TestF61SharedReader(t *testing.T) {
 		k.ReadsPerMinute, k.LateEvery, k.LateBy, k.DoubleEvery, k.EmptyPages = cloudlogging.ReadsPerMinute, 7, 500*time.Millisecond, 5, 1
 	})
 	d := Driver()
-	p, q := w.openOn(d), w.openOn(d)
-	var want []string
+	p, q := w.OpenOn(d), w.OpenOn(d)
+	var want strings.Builder
 	for i := range lines {
-		want = append(want, fmt.Sprint("line ", i))
+		fmt.Fprintf(&want, "line %d\n", i)
 	}
-	got := make([][]string, jobs)
+	got := make([]string, jobs)
 	var wg sync.WaitGroup
 	for i := range jobs {
-		h := w.run(p, w.plan(p, shell(fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo line $i; i=$((i+1)); done", lines))))
+		h := w.Run(p, w.Plan(p, shell(fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo line $i; i=$((i+1)); done", lines))))
 		reader := p
 		if i%2 == 1 {
 			reader = q
 		}
-		wg.Go(func() { got[i] = w.follow(t.Context(), reader, h, lines, 0) })
+		wg.Go(func() {
+			var err error
+			if got[i], err = w.Follow(t.Context(), reader, h, func(text string) bool { return len(text) >= want.Len() }); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	wg.Wait()
 	for i, g := range got {
-		if !slices.Equal(g, want) {
+		if g != want.String() {
 			t.Errorf("job %d: %q", i, g)
 		}
 	}
 	// Each round takes two reads, for the empty page.
-	if n := w.count("logging:ListLogEntries"); n > cloudlogging.ReadsPerMinute {
+	if n := w.Count("logging:ListLogEntries"); n > cloudlogging.ReadsPerMinute {
 		t.Errorf("%d reads for %d followers", n, jobs)
 	}
 }
@@ -52,9 +57,9 @@ func TestF61SharedReader(t *testing.T) {
 // was deleted.
 func TestF62HandleFindsLog(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	h := w.run(p, w.plan(p, shell(`echo one; echo '{"severity":"WARNING","message":"two"}'`)))
-	w.ended(p, h)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell(`echo one; echo '{"severity":"WARNING","message":"two"}'`)))
+	w.Ended(p, h)
 	if _, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h}); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +71,8 @@ func TestF62HandleFindsLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := w.text(w.open(), back), "one\n"+`{"message":"two","severity":"WARNING"}`+"\n"; got != want {
+	got, _ := w.Text(w.Open(), back, nil)
+	if want := "one\n" + `{"message":"two","severity":"WARNING"}` + "\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -74,15 +80,15 @@ func TestF62HandleFindsLog(t *testing.T) {
 // TestF53Batch: many states cost few calls.
 func TestF53Batch(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	var handles []sdk.JobHandle
 	for range 40 {
-		handles = append(handles, w.run(p, w.plan(p, shell("sleep 100"))))
+		handles = append(handles, w.Run(p, w.Plan(p, shell("sleep 100"))))
 	}
 	for _, h := range handles {
-		w.running(p, h)
+		w.Running(p, h)
 	}
-	gets, lists := w.count("run:GetExecution"), w.count("run:ListExecutions")
+	gets, lists := w.Count("run:GetExecution"), w.Count("run:ListExecutions")
 	res, err := p.JobStatuses(t.Context(), sdk.JobStatusesRequest{Handles: handles})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +98,7 @@ func TestF53Batch(t *testing.T) {
 			t.Errorf("job %d: %s, %v", i, it.Result.State, it.Err)
 		}
 	}
-	if g, l := w.count("run:GetExecution")-gets, w.count("run:ListExecutions")-lists; g != 0 || l != 1 {
+	if g, l := w.Count("run:GetExecution")-gets, w.Count("run:ListExecutions")-lists; g != 0 || l != 1 {
 		t.Errorf("%d gets and %d lists for %d jobs", g, l, len(handles))
 	}
 }

@@ -13,18 +13,18 @@ import (
 // and is found again.
 func TestF14LongNames(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	w.owner = "Team Ω " + strings.Repeat("long", 30)
-	p := w.open()
+	w.Owner = "Team Ω " + strings.Repeat("long", 30)
+	p := w.Open()
 	spec := shell("true")
 	spec.Name = strings.Repeat("Name ", 40)
-	l := w.plan(p, spec)
+	l := w.Plan(p, spec)
 	if id := l.Names["job"]; len(id) > maxJobID || len(executionID(id)) > 62 {
 		t.Errorf("job %s, execution %s", id, executionID(id))
 	}
-	h := w.run(p, l)
-	w.ended(p, h)
-	res, err := p.FindJobs(t.Context(), sdk.FindJobsRequest{RunID: l.RunID, Owner: w.owner})
-	if err != nil || len(res.Jobs) != 1 || res.Jobs[0].Owner != w.owner || res.Jobs[0].Handle.ID != h.ID {
+	h := w.Run(p, l)
+	w.Ended(p, h)
+	res, err := p.FindJobs(t.Context(), sdk.FindJobsRequest{RunID: l.RunID, Owner: w.Owner})
+	if err != nil || len(res.Jobs) != 1 || res.Jobs[0].Owner != w.Owner || res.Jobs[0].Handle.ID != h.ID {
 		t.Errorf("found %+v, %v", res, err)
 	}
 }
@@ -32,7 +32,7 @@ func TestF14LongNames(t *testing.T) {
 // TestRefusals names field and value of what Cloud Run can't do.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	grace := time.Second
 	for field, change := range map[string]func(s *sdk.JobSpec){
 		"image":                       func(s *sdk.JobSpec) { s.Image = "" },
@@ -56,12 +56,12 @@ func TestRefusals(t *testing.T) {
 	} {
 		spec := shell("true")
 		change(&spec)
-		l := w.prepare(p, spec)
+		l := w.Prepare(p, spec)
 		if len(l.Problems) != 1 || l.Problems[0].Field != field || l.Problems[0].Message == "" || len(l.Request) > 0 {
 			t.Errorf("%s: %s", field, sdk.JoinProblems(l.Problems))
 		}
 	}
-	if n := w.count("run:CreateJob"); n != 0 {
+	if n := w.Count("run:CreateJob"); n != 0 {
 		t.Errorf("%d jobs were made", n)
 	}
 }

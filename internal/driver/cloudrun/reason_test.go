@@ -84,8 +84,8 @@ func TestReasons(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pocket.Options{}, nil)
 			w.cloud.Run().Strike(c.mishap)
-			p := w.open()
-			st := w.ended(p, w.run(p, w.plan(p, shell("sleep 100"))))
+			p := w.Open()
+			st := w.Ended(p, w.Run(p, w.Plan(p, shell("sleep 100"))))
 			if st.State != sdk.StateFailed || st.Reason != c.reason || st.ExitCode != nil || st.Message == "" {
 				t.Errorf("%s, %s, code %v: %q", st.State, st.Reason, st.ExitCode, st.Message)
 			}
@@ -97,18 +97,18 @@ func TestReasons(t *testing.T) {
 // its end is told as a time-out.
 func TestF28NativeTimeout(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	spec := shell("sleep 100")
 	spec.Timeout = 900_000_000
-	l := w.plan(p, spec)
+	l := w.Plan(p, spec)
 	if l.NativeDeadline < spec.Timeout || l.NativeDeadline.Seconds() != 1 {
 		t.Errorf("the native deadline is %s", l.NativeDeadline)
 	}
-	st := w.ended(p, w.run(p, l))
+	st := w.Ended(p, w.Run(p, l))
 	if st.State != sdk.StateFailed || st.Reason != sdk.ReasonTimedOut || st.ExitCode != nil {
 		t.Errorf("%s, %s, code %v: %s", st.State, st.Reason, st.ExitCode, st.Message)
 	}
-	if l := w.plan(p, shell("true")); l.NativeDeadline != maxTimeout {
+	if l := w.Plan(p, shell("true")); l.NativeDeadline != maxTimeout {
 		t.Errorf("without a time-out the native deadline is %s", l.NativeDeadline)
 	}
 }
@@ -117,14 +117,14 @@ func TestF28NativeTimeout(t *testing.T) {
 // nothing, and one whose reply was lost can come again.
 func TestF83CancelReadsBack(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("exit 3")))
-	w.ended(p, h)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("exit 3")))
+	w.Ended(p, h)
 	res, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h})
 	if err != nil || res.Accepted || !res.Gone {
 		t.Errorf("cancel of an ended job: %+v, %v", res, err)
 	}
-	if st := w.status(p, h); st.Reason != sdk.ReasonNonzeroExit || st.ExitCode == nil || *st.ExitCode != 3 {
+	if st := w.Status(p, h); st.Reason != sdk.ReasonNonzeroExit || st.ExitCode == nil || *st.ExitCode != 3 {
 		t.Errorf("then %s, %v", st.Reason, st.ExitCode)
 	}
 }

@@ -20,13 +20,13 @@ func TestNoRetriesOfTheClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, pocket.Options{}, nil)
-			p := w.open()
-			h, done := w.run(p, w.plan(p, shell("sleep 100"))), w.run(p, w.plan(p, shell("true")))
-			w.running(p, h)
-			w.ended(p, done)
+			p := w.Open()
+			h, done := w.Run(p, w.Plan(p, shell("sleep 100"))), w.Run(p, w.Plan(p, shell("true")))
+			w.Running(p, h)
+			w.Ended(p, done)
 			for action, call := range map[string]func() error{
 				"run:CreateJob": func() error {
-					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.plan(p, shell("true"))})
+					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, shell("true"))})
 					return err
 				},
 				"run:CancelExecution": func() error {
@@ -38,11 +38,11 @@ func TestNoRetriesOfTheClient(t *testing.T) {
 					return err
 				},
 			} {
-				before := w.count(action)
+				before := w.Count(action)
 				remove := w.cloud.Faults().Add(fault.Rule{Action: action, Effect: effect})
 				err := call()
 				remove()
-				if n := w.count(action) - before; n != 1 {
+				if n := w.Count(action) - before; n != 1 {
 					t.Errorf("%s went out %d times", action, n)
 				}
 				if err == nil || effect.Refuse == nil && sdk.IsClear(err) {
@@ -57,8 +57,8 @@ func TestNoRetriesOfTheClient(t *testing.T) {
 // sent again by several processes at once makes nothing more.
 func TestLostReplyRunsOnce(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	l := w.plan(p, shell(w.mark("once")+"; sleep 0.3"))
+	p := w.Open()
+	l := w.Plan(p, shell(w.Mark("once")+"; sleep 0.3"))
 	w.cloud.Faults().Add(fault.Rule{Action: "run:CreateJob", Count: 1, Effect: fault.Effect{Drop: true}})
 	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || sdk.IsClear(err) {
 		t.Fatalf("got %v, want an error that is not clear", err)
@@ -67,7 +67,7 @@ func TestLostReplyRunsOnce(t *testing.T) {
 	results := make([]sdk.RunJobResult, 4)
 	errs := make([]error, len(results))
 	for i := range results {
-		q := w.open()
+		q := w.Open()
 		wg.Go(func() { results[i], errs[i] = q.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}) })
 	}
 	wg.Wait()
@@ -76,8 +76,8 @@ func TestLostReplyRunsOnce(t *testing.T) {
 			t.Errorf("send %d: %+v, %v", i, res, errs[i])
 		}
 	}
-	w.ended(p, results[0].Handle)
-	if n := w.marked("once"); n != 1 {
+	w.Ended(p, results[0].Handle)
+	if n := w.Marked("once"); n != 1 {
 		t.Errorf("the job ran %d times", n)
 	}
 }
@@ -86,20 +86,20 @@ func TestLostReplyRunsOnce(t *testing.T) {
 func TestF16JobsLimit(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.Run().TuneKnobs(func(k *cloudrun.Knobs) { k.MaxJobs = 1 })
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("true")))
-	l := w.plan(p, shell("true"))
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("true")))
+	l := w.Plan(p, shell("true"))
 	_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
 	var e *sdk.Error
 	if !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || !e.Retryable || e.Reason != sdk.ReasonQuota || !sdk.IsClear(err) || !strings.Contains(e.Remedy, "reap") {
 		t.Fatalf("got %v, want a quota that can be tried again", err)
 	}
-	w.ended(p, h)
+	w.Ended(p, h)
 	res, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h})
 	if err != nil || len(res.Removed) != 1 {
 		t.Fatalf("clean-up: %v, %v", res, err)
 	}
-	if st := w.ended(p, w.run(p, l)); st.State != sdk.StateSucceeded {
+	if st := w.Ended(p, w.Run(p, l)); st.State != sdk.StateSucceeded {
 		t.Errorf("the job is %s: %s", st.State, st.Message)
 	}
 }
@@ -108,19 +108,19 @@ func TestF16JobsLimit(t *testing.T) {
 // leaves none.
 func TestF16Orphans(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	const n = 20
 	remove := w.cloud.Faults().Add(fault.Rule{Action: "run:DeleteJob", Effect: fault.Effect{Refuse: pocket.Unavailable()}})
 	for range n {
-		h := w.run(p, w.plan(p, shell("true")))
-		w.ended(p, h)
+		h := w.Run(p, w.Plan(p, shell("true")))
+		w.Ended(p, h)
 		if _, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h}); err == nil {
 			t.Fatal("the clean-up succeeded")
 		}
 	}
 	remove()
 	list := func() (out []sdk.OwnedObject) {
-		for o, err := range p.ListOwned(t.Context(), sdk.ListOwnedRequest{Owner: w.owner}) {
+		for o, err := range p.ListOwned(t.Context(), sdk.ListOwnedRequest{Owner: w.Owner}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestF16Orphans(t *testing.T) {
 		t.Fatalf("%d objects are listed, want %d", len(orphans), n)
 	}
 	for _, o := range orphans {
-		if o.Live || o.LedgerID != w.ledger {
+		if o.Live || o.LedgerID != w.Ledger {
 			t.Errorf("object %+v", o)
 		}
 		if _, err := p.RemoveOwned(t.Context(), sdk.RemoveOwnedRequest{Object: o}); err != nil {
@@ -149,9 +149,9 @@ func TestF16Orphans(t *testing.T) {
 // again, is success.
 func TestF86StaleDelete(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
-	h := w.run(p, w.plan(p, shell("true")))
-	w.ended(p, h)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("true")))
+	w.Ended(p, h)
 	w.cloud.Faults().Add(fault.Rule{Action: "run:DeleteJob", Count: 1, Effect: fault.Effect{Drop: true}})
 	if _, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h}); err == nil {
 		t.Fatal("a lost reply is no error")
@@ -167,7 +167,7 @@ func TestF86StaleDelete(t *testing.T) {
 // TestCheck lists each permission that is missing.
 func TestCheck(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.open()
+	p := w.Open()
 	missing := func() (out []string) {
 		res, err := p.Check(t.Context(), sdk.CheckRequest{})
 		if err != nil {
@@ -189,7 +189,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("without %s: missing %v", permission, got)
 		}
 	}
-	if n := w.count("run:CancelExecution"); n > 1 {
+	if n := w.Count("run:CancelExecution"); n > 1 {
 		t.Errorf("%d cancels were sent", n)
 	}
 }
