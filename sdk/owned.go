@@ -31,6 +31,9 @@ type OwnedObject struct {
 	Owner     string
 	LedgerID  string
 	CreatedAt time.Time
+	// Started and Ended bound the time for which it holds what Size says, as the
+	// backend tells it; zero is not yet, or unknown.
+	Started, Ended time.Time
 	// Expires is the label; zero is none.
 	Expires time.Time
 	// Live: it runs, or others use it.
@@ -39,6 +42,18 @@ type OwnedObject struct {
 	Shared bool
 	// State is the backend's word.
 	State string
+	// Size is what the backend gives it while it runs.
+	Size OwnedSize
+}
+
+// OwnedSize is what an object's price depends on. Zero members are unknown, or
+// have no bound.
+type OwnedSize struct {
+	// CPU is in thousandths of a core; Memory and Disk are in bytes.
+	CPU, Memory, Disk int64
+	// Class is the backend's word for what it runs on or is sold as:
+	// "FARGATE/ARM64", "EC2", "apps-s-1vcpu-1gb".
+	Class string
 }
 
 // RemoveOwnedRequest removes an object as ListOwned gave it.

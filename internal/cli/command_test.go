@@ -504,32 +504,6 @@ func TestVerifyWithoutHead(t *testing.T) {
 	w.fails(ExitFaults, "ledger", "verify")
 }
 
-func TestReap(t *testing.T) {
-	w := newWorld(t)
-	if out := w.ok("reap"); out != "nothing was left behind\n" {
-		t.Errorf("%q", out)
-	}
-	w.engine.reaped = []control.ReapItem{
-		{Provider: "docker", Object: sdk.OwnedObject{Type: "container", ID: "c1", Name: "windlass-c1"}, Orphan: true, Why: "the ledger has no row of its run", Age: 3 * time.Hour, Removed: true},
-		{Provider: "docker", Object: sdk.OwnedObject{Type: "container", ID: "c2"}, Why: "its run is running"},
-		{Provider: "far", Err: sdk.Errorf(sdk.Unavailable, "list", "no engine answers")},
-	}
-	out := w.ok("reap")
-	if !strings.Contains(out, "windlass-c1") || !strings.Contains(out, "3h") || !strings.Contains(out, "no row of its run") || strings.Contains(out, "c2") {
-		t.Errorf("%s", out)
-	}
-	if !strings.Contains(w.err.String(), "far: left out") {
-		t.Errorf("%s", w.err.String())
-	}
-	if out := w.ok("reap", "-a", "--dry-run"); !strings.Contains(out, "its run is running") {
-		t.Errorf("%s", out)
-	}
-	validate(t, w.ok("reap", "-a", "--json"))
-	w.engine.reaped = append(w.engine.reaped, control.ReapItem{Provider: "docker", Object: sdk.OwnedObject{ID: "c3"}, Orphan: true, Err: sdk.Errorf(sdk.PermissionDenied, "remove", "no")})
-	w.fails(ExitWindlass, "reap")
-	w.fails(ExitWindlass, "reap", "--on", "nowhere")
-}
-
 func TestSetup(t *testing.T) {
 	w := newWorld(t)
 	if out := w.ok("version"); !strings.HasPrefix(out, "windlass v1.2.3 (go") || !strings.Contains(out, "0123456789") {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/price"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -28,7 +30,8 @@ func newReap(f *Factory, runF func(context.Context, *reapOptions) error) *cobra.
 		Long: `Look on each provider for everything that carries Windlass's labels, and remove
 what nothing needs any more. For this ledger's objects the ledger decides. Those
 of other ledgers are left alone, unless they have expired, have ended, and are of
-the owner that --owner names. --dry-run says what would go and why.`,
+the owner that --owner names. --dry-run lists all of it: what would go, what stays,
+and why, how old it is and, where list prices are known, about what it costs.`,
 		Example: `  windlass reap --dry-run
   windlass reap --on prod`,
 		Args: exactly(0, ""),
@@ -40,7 +43,7 @@ the owner that --owner names. --dry-run says what would go and why.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&o.dryRun, "dry-run", false, "remove nothing")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "remove nothing, and list everything")
 	fs.StringArrayVar(&o.on, "on", nil, "only this `provider`; may be repeated")
 	fs.StringVar(&o.owner, "owner", "", "also what other ledgers of this `owner` left and let expire")
 	fs.BoolVarP(&o.all, "all", "a", false, "list what stays too, and why")
@@ -57,11 +60,24 @@ type ReapView struct {
 	Name     string     `json:"name,omitzero" doc:"Its name."`
 	Run      string     `json:"run,omitzero" doc:"ID of the run that made it."`
 	Owner    string     `json:"owner,omitzero" doc:"Installation that made it."`
+	Ledger   string     `json:"ledger,omitzero" doc:"ID of the ledger that made it."`
+	State    string     `json:"state,omitzero" doc:"The provider's word for its state."`
+	Live     bool       `json:"live" doc:"It runs, or is in use."`
 	AgeSec   int64      `json:"age_seconds,omitzero" doc:"Its age in seconds."`
+	Cost     *CostView  `json:"cost,omitzero" doc:"About what it costs; absent is unknown."`
 	Orphan   bool       `json:"orphan" doc:"Nothing needs it any more."`
 	Why      string     `json:"why,omitzero" doc:"Why it goes, or stays."`
 	Removed  bool       `json:"removed" doc:"It was removed."`
 	Error    *ErrorBody `json:"error,omitzero" doc:"Why the provider or the object could not be handled."`
+}
+
+// CostView is about what an object costs, by list prices.
+type CostView struct {
+	HourlyUSD float64  `json:"hourly_usd" doc:"What it costs an hour at present, in US dollars."`
+	TotalUSD  *float64 `json:"total_usd,omitzero" doc:"What it has cost so far, in US dollars; absent is unknown."`
+	Region    string   `json:"region" doc:"Region whose list prices these are."`
+	Date      string   `json:"date" doc:"Date of the table of prices."`
+	Source    string   `json:"source" doc:"The vendor's page of prices."`
 }
 
 func (o *reapOptions) run(ctx context.Context) error {
@@ -78,9 +94,8 @@ func (o *reapOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	views := []ReapView{}
+	var rep reapReport
 	var failed []error
-	t := &table{head: []string{"PROVIDER", "TYPE", "NAME", "AGE", "WHAT", "WHY"}, flex: 5}
 	for it, err := range s.Engine.Reap(ctx, control.ReapRequest{Providers: o.on, DryRun: o.dryRun, Owner: o.owner, Actor: c.Actor}) {
 		if err != nil {
 			return err
@@ -92,19 +107,19 @@ func (o *reapOptions) run(ctx context.Context) error {
 			}
 			failed = append(failed, fmt.Errorf("reap on %s: %w", it.Provider, it.Err))
 		}
-		if !it.Orphan && !o.all && it.Err == nil {
-			continue
-		}
-		views = append(views, viewReap(o.f.Streams, it))
-		if it.Object.ID != "" {
-			t.add(plain(it.Provider), plain(it.Object.Type), plain(objectName(it.Object)), plain(age(it.Age)), plain(o.what(it)), plain(it.Why))
+		if it.Orphan || o.all || o.dryRun || it.Err != nil {
+			rep.add(it)
 		}
 	}
 	if o.json {
+		views := []ReapView{}
+		for _, x := range rep.sorted() {
+			views = append(views, viewReap(o.f.Streams, x))
+		}
 		if err := writeJSON(o.f.Streams.Out, views); err != nil {
 			return err
 		}
-	} else if err := o.print(t); err != nil {
+	} else if err := o.print(rep); err != nil {
 		return err
 	}
 	return errors.Join(failed...)
@@ -123,26 +138,6 @@ func (o *reapOptions) unreachable(it control.ReapItem) bool {
 	return false
 }
 
-func (o *reapOptions) print(t *table) error {
-	if len(t.rows) == 0 {
-		_, err := fmt.Fprintln(o.f.Streams.Out, "nothing was left behind")
-		return err
-	}
-	return t.print(o.f.Streams)
-}
-
-func (o *reapOptions) what(it control.ReapItem) string {
-	switch {
-	case it.Err != nil:
-		return "failed"
-	case it.Removed:
-		return "removed"
-	case it.Orphan && o.dryRun:
-		return "would go"
-	}
-	return "stays"
-}
-
 func objectName(x sdk.OwnedObject) string {
 	if x.Name != "" {
 		return shorten(x.Name, 30)
@@ -150,13 +145,22 @@ func objectName(x sdk.OwnedObject) string {
 	return shorten(x.ID, 30)
 }
 
-func viewReap(s *Streams, it control.ReapItem) ReapView {
-	x := it.Object
-	v := ReapView{Provider: it.Provider, Type: x.Type, ID: x.ID, Name: x.Name, Run: x.RunID.String(), Owner: x.Owner,
-		AgeSec: int64(it.Age.Seconds()), Orphan: it.Orphan, Why: it.Why, Removed: it.Removed}
+func viewReap(s *Streams, x reaped) ReapView {
+	it, obj := x.item, x.item.Object
+	v := ReapView{Provider: it.Provider, Type: obj.Type, ID: obj.ID, Name: obj.Name, Run: obj.RunID.String(), Owner: obj.Owner, Ledger: obj.LedgerID,
+		State: obj.State, Live: obj.Live, AgeSec: int64(it.Age.Seconds()), Orphan: it.Orphan, Why: it.Why, Removed: it.Removed}
+	if c := x.cost; c != nil {
+		v.Cost = &CostView{HourlyUSD: micro(c.Hourly), Region: c.Row.Region, Date: price.Date, Source: c.Row.Source}
+		if c.Total != nil {
+			v.Cost.TotalUSD = new(micro(*c.Total))
+		}
+	}
 	if it.Err != nil {
 		b := s.describe(it.Err)
 		v.Error = &b
 	}
 	return v
 }
+
+// micro rounds a sum to millionths: more is noise of the arithmetic.
+func micro(sum float64) float64 { return math.Round(sum*1e6) / 1e6 }

@@ -97,6 +97,8 @@ func (g *schemaMaker) of(t reflect.Type) any {
 		return map[string]any{"type": "boolean"}
 	case reflect.String:
 		return map[string]any{"type": "string"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return map[string]any{"type": "string", "contentEncoding": "base64"}

@@ -15,13 +15,12 @@ func (r *runner) clean(ctx context.Context) error {
 		r.capture = nil
 	}
 	a := r.attempt()
-	keep := r.set.Cleanup == CleanupNever || r.set.Cleanup == CleanupOnSuccess && a.State != sdk.StateSucceeded
 	if a.Handle == nil {
 		// Nothing is known to be there.
 		return r.cleaned(ctx, "")
 	}
 	jc, ok := sdk.Of(r.back.Provider, sdk.Cleaner())
-	if keep || !ok {
+	if r.set.keeps(a.State) || !ok {
 		return r.over(ctx, ledger.KindKept, ledger.PhaseKept, "")
 	}
 	h, err := r.decodeHandle()
@@ -53,6 +52,11 @@ func (r *runner) clean(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// keeps reports whether an attempt's objects stay when it ended in a state.
+func (s settings) keeps(state sdk.JobState) bool {
+	return s.Cleanup == CleanupNever || s.Cleanup == CleanupOnSuccess && state != sdk.StateSucceeded
 }
 
 func (r *runner) cleaned(ctx context.Context, left string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -30,12 +31,16 @@ type ReapRequest struct {
 
 // ReapItem is one object with our labels.
 type ReapItem struct {
-	Provider string
-	Object   sdk.OwnedObject
+	// Provider is the configured name, Kind its kind; the kind is empty where
+	// the provider could not be opened.
+	Provider, Kind string
+	Object         sdk.OwnedObject
 	// Orphan: it may be removed. Why says why, or why not.
-	Orphan  bool
-	Why     string
+	Orphan bool
+	Why    string
+	// Age is how old it was At that time.
 	Age     time.Duration
+	At      time.Time
 	Removed bool
 	// Err is the failure of looking at the provider, or of the removal.
 	Err error
@@ -76,46 +81,113 @@ func (e *Engine) reapProvider(ctx context.Context, back Backend, req ReapRequest
 	if !ok {
 		return yield(ReapItem{Provider: back.Name, Err: sdk.Absent(back.Name, "OwnedLister")}, nil)
 	}
-	var act *action
-	removed := 0
-	var firstErr error
-	defer func() {
-		if act != nil {
-			if err := act.end(ctx, firstErr, map[string]string{"removed": fmt.Sprint(removed)}); err != nil && firstErr == nil {
-				e.log.Warn("reap not recorded", "err", err)
-			}
-		}
-	}()
-	for obj, err := range lister.ListOwned(ctx, sdk.ListOwnedRequest{}) {
-		if err != nil {
-			return yield(ReapItem{Provider: back.Name, Err: err}, nil)
-		}
-		it := ReapItem{Provider: back.Name, Object: obj, Age: e.age(obj)}
-		if it.Orphan, it.Why, err = e.orphan(ctx, obj, req.Owner); err != nil {
-			yield(it, err)
-			return false
-		}
-		if it.Orphan && !req.DryRun {
-			if act == nil {
-				a, err := e.begin(ctx, req.Actor, "reap", back.Name, back)
-				if err != nil {
-					yield(it, err)
-					return false
-				}
-				act = &a
-			}
-			it.Removed, it.Err = e.removeOwned(ctx, back, lister, *act, obj)
-			if it.Removed {
-				removed++
-			} else if firstErr == nil {
-				firstErr = it.Err
-			}
-		}
-		if !yield(it, nil) {
+	r := &reaper{e: e, back: back, lister: lister, req: req, yield: yield}
+	defer r.end(ctx)
+	return r.run(ctx)
+}
+
+// reaper is one reap of one provider.
+type reaper struct {
+	e      *Engine
+	back   Backend
+	lister sdk.OwnedLister
+	req    ReapRequest
+	yield  func(ReapItem, error) bool
+
+	gone gone
+	// launching: runs are between their intent and their handle.
+	launching bool
+	// act is the row of the first removal and all others.
+	act      *action
+	removed  int
+	firstErr error
+}
+
+// run reports whether the caller wants more.
+func (r *reaper) run(ctx context.Context) bool {
+	var due []sdk.ID
+	var err error
+	if !r.req.DryRun {
+		if due, err = r.e.settle(ctx, r.back.Name); err != nil {
+			r.yield(ReapItem{Provider: r.back.Name}, err)
 			return false
 		}
 	}
-	return true
+	if err := r.look(ctx); err != nil {
+		r.yield(ReapItem{Provider: r.back.Name}, err)
+		return false
+	}
+	// All is listed before anything is removed: pages may count what is there.
+	own, shared, listErr := r.list(ctx)
+	for _, o := range own {
+		if !r.one(ctx, o) {
+			return false
+		}
+	}
+	if r.removed > 0 && slices.ContainsFunc(shared, func(o sdk.OwnedObject) bool { return o.Live }) && listErr == nil {
+		_, shared, listErr = r.list(ctx) // what used them may have been removed just now
+	}
+	for _, o := range shared {
+		if !r.one(ctx, o) {
+			return false
+		}
+	}
+	if r.removed > 0 {
+		r.e.awaitFinished(ctx, due)
+	}
+	return listErr == nil || r.yield(ReapItem{Provider: r.back.Name, Err: listErr}, nil)
+}
+
+// list gives what there is, and the error that the list ended with.
+func (r *reaper) list(ctx context.Context) (own, shared []sdk.OwnedObject, err error) {
+	for o, err := range r.lister.ListOwned(ctx, sdk.ListOwnedRequest{}) {
+		switch {
+		case err != nil:
+			return own, shared, err
+		case o.Shared:
+			shared = append(shared, o)
+		default:
+			own = append(own, o)
+		}
+	}
+	return own, shared, nil
+}
+
+// one judges an object, and removes it where that is due.
+func (r *reaper) one(ctx context.Context, o sdk.OwnedObject) bool {
+	it := ReapItem{Provider: r.back.Name, Kind: r.back.Provider.Info().Kind, Object: o, At: r.e.clock.Now(), Age: r.e.age(o)}
+	var err error
+	if it.Orphan, it.Why, err = r.orphan(ctx, o); err != nil {
+		r.yield(it, err)
+		return false
+	}
+	if it.Orphan && !r.req.DryRun {
+		if r.act == nil {
+			a, err := r.e.begin(ctx, r.req.Actor, "reap", r.back.Name, r.back)
+			if err != nil {
+				r.yield(it, err)
+				return false
+			}
+			r.act = &a
+		}
+		it.Removed, it.Err = r.e.removeOwned(ctx, r.back, r.lister, *r.act, o)
+		if it.Removed {
+			r.removed++
+		} else if r.firstErr == nil {
+			r.firstErr = it.Err
+		}
+	}
+	return r.yield(it, nil)
+}
+
+// end records the outcome.
+func (r *reaper) end(ctx context.Context) {
+	if r.act == nil {
+		return
+	}
+	if err := r.act.end(ctx, r.firstErr, map[string]string{"removed": fmt.Sprint(r.removed)}); err != nil && r.firstErr == nil {
+		r.e.log.Warn("reap not recorded", "err", err)
+	}
 }
 
 func (e *Engine) removeOwned(ctx context.Context, back Backend, lister sdk.OwnedLister, act action, obj sdk.OwnedObject) (bool, error) {
@@ -143,104 +215,4 @@ func (e *Engine) age(obj sdk.OwnedObject) time.Duration {
 		return e.clock.Now().Sub(obj.RunID.Time())
 	}
 	return 0
-}
-
-// orphan decides whether an object may go, and says why.
-func (e *Engine) orphan(ctx context.Context, obj sdk.OwnedObject, owner string) (bool, string, error) {
-	if obj.LedgerID != e.o.Store.ID() {
-		switch {
-		case obj.Live:
-			return false, "belongs to another ledger and is in use", nil
-		case obj.Expires.IsZero():
-			return false, "belongs to another ledger and has no expiry", nil
-		case e.clock.Now().Before(obj.Expires.Add(reapMargin)):
-			return false, "belongs to another ledger and has not expired", nil
-		case owner == "" || obj.Owner != owner:
-			return false, fmt.Sprintf("belongs to another ledger and expired; --owner %s removes it", obj.Owner), nil
-		}
-		return true, "belongs to another ledger of this owner, ended and expired", nil
-	}
-	if obj.Shared {
-		if obj.Live {
-			return false, "shared and in use", nil
-		}
-		return true, "shared, and nothing uses it", nil
-	}
-	run, err := e.o.Store.Run(ctx, obj.RunID)
-	switch {
-	case sdk.CodeOf(err) == sdk.NotFound:
-		if e.age(obj) < unknownMargin {
-			return false, "the ledger has no row of its run; too young to judge", nil
-		}
-		return true, "the ledger has no row of its run", nil
-	case err != nil:
-		return false, "", err
-	case run.Open():
-		return false, fmt.Sprintf("its run is %s", run.State), nil
-	case run.State == sdk.StateLost && obj.Live:
-		return true, "its run was given up as lost, and it still runs", nil
-	}
-	attempts, err := e.o.Store.Attempts(ctx, run.ID)
-	if err != nil {
-		return false, "", err
-	}
-	for _, a := range attempts {
-		if a.ID == obj.AttemptID && a.Phase == ledger.PhaseKept {
-			return false, "kept on request; `windlass rm` removes it", nil
-		}
-	}
-	return true, fmt.Sprintf("its run ended %s and was cleaned up", run.State), nil
-}
-
-// Remove removes what a finished run left: kept objects on the backend, and
-// captured output. Its rows stay: they are the audit.
-func (e *Engine) Remove(ctx context.Context, id sdk.ID, actor string) error {
-	run, err := e.o.Store.Run(ctx, id)
-	if err != nil {
-		return err
-	}
-	if run.Open() {
-		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "remove run", ID: "run.open", Remedy: "`windlass cancel` ends it first",
-			Err: fmt.Errorf("run %s is %s", id.Short(), run.State)}
-	}
-	attempts, err := e.o.Store.Attempts(ctx, id)
-	if err != nil {
-		return err
-	}
-	for _, a := range attempts {
-		if a.Phase != ledger.PhaseKept || a.Handle == nil {
-			continue
-		}
-		if err := e.removeKept(ctx, run, a, actor); err != nil {
-			return err
-		}
-	}
-	e.removeSpool(id)
-	return e.o.Logs.Remove(id)
-}
-
-func (e *Engine) removeKept(ctx context.Context, run ledger.Run, a ledger.Attempt, actor string) error {
-	back, err := e.o.Providers.BackendFor(ctx, run)
-	if err != nil {
-		return err
-	}
-	jc, ok := sdk.Of(back.Provider, sdk.Cleaner())
-	if !ok {
-		return sdk.Absent(back.Name, "JobCleaner")
-	}
-	h, err := sdk.DecodeHandle(a.Handle)
-	if err != nil {
-		return err
-	}
-	act, err := e.begin(ctx, actor, "rm", run.ID.String(), back)
-	if err != nil {
-		return err
-	}
-	_, err = call(ctx, back.callTimeout(), "clean", func(ctx context.Context) (sdk.CleanupJobResult, error) {
-		return jc.CleanupJob(ctx, sdk.CleanupJobRequest{Handle: h})
-	})
-	if sdk.CodeOf(err) == sdk.NotFound {
-		err = nil
-	}
-	return act.end(ctx, err, map[string]string{"attempt": a.ID.String()})
 }

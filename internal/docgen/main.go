@@ -54,6 +54,7 @@ func documents() []document {
 	return append([]document{
 		{"docs/configuration.md", configuration},
 		{"docs/secrets.md", secrets},
+		{"docs/prices.md", prices},
 		{"docs/providers.md", providers},
 		{"docs/states.md", states},
 		{"docs/state-machine.md", machine},

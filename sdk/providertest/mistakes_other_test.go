@@ -51,6 +51,11 @@ func otherMistakes() []mistake {
 				}
 			}}},
 		{name: "nothing is live", fails: "owned-list", broken: lists(func(_ *broken, _ *sdk.ListOwnedRequest, o *sdk.OwnedObject) { o.Live = false })},
+		{name: "a job that runs has ended", fails: "owned-list", broken: lists(func(_ *broken, _ *sdk.ListOwnedRequest, o *sdk.OwnedObject) {
+			if o.Live {
+				o.Ended = time.Now()
+			}
+		})},
 		{name: "a list leaks", fails: "owned-break", broken: lists(func(_ *broken, r *sdk.ListOwnedRequest, o *sdk.OwnedObject) {
 			if r.Owner == "" && o.ID == "" {
 				go time.Sleep(time.Hour) //sleep: what the double does wrong

@@ -55,6 +55,9 @@ func checkOwnedList(s *suite, t T) {
 		if !o.Expires.IsZero() && !o.Expires.Truncate(time.Second).Equal(l.Expires) {
 			t.Errorf("%s %s expires at %s, the launch says %s", o.Type, o.ID, o.Expires, l.Expires)
 		}
+		if wrong := badTimes(o); wrong != "" {
+			t.Errorf("%s %s: %s", o.Type, o.ID, wrong)
+		}
 		live = live || o.Live
 	}
 	if !live {
@@ -70,6 +73,17 @@ func checkOwnedList(s *suite, t T) {
 	if !slices.ContainsFunc(s.owned(t, ""), func(o sdk.OwnedObject) bool { return o.AttemptID == j.launch.AttemptID }) {
 		t.Errorf("the job is not in the list of all owners")
 	}
+}
+
+// badTimes says what an object's times or sizes can't be.
+func badTimes(o sdk.OwnedObject) string {
+	switch z := o.Size; {
+	case !o.Ended.IsZero() && (o.Live || o.Ended.Before(o.Started)):
+		return fmt.Sprintf("it ended at %s, started at %s, and live is %t", o.Ended, o.Started, o.Live)
+	case z.CPU < 0 || z.Memory < 0 || z.Disk < 0:
+		return fmt.Sprintf("its size is %+v", z)
+	}
+	return ""
 }
 
 func checkOwnedBreak(s *suite, t T) {

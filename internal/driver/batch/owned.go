@@ -86,9 +86,44 @@ func ownedJob(j types.JobDetail) (sdk.OwnedObject, bool) {
 	if err != nil {
 		return sdk.OwnedObject{}, false
 	}
-	return sdk.OwnedObject{Type: typeJob, ID: str(j.JobId), Name: str(j.JobName), RunID: run, AttemptID: attempt,
-		Owner: j.Tags[sdk.LabelOwner], LedgerID: j.Tags[sdk.LabelLedger], CreatedAt: at(j.CreatedAt), Expires: expiry(j.Tags), Live: !hasEnded(j),
-		State: string(j.Status)}, true
+	o := sdk.OwnedObject{Type: typeJob, ID: str(j.JobId), Name: str(j.JobName), RunID: run, AttemptID: attempt,
+		Owner: j.Tags[sdk.LabelOwner], LedgerID: j.Tags[sdk.LabelLedger], CreatedAt: at(j.CreatedAt), Started: at(j.StartedAt), Expires: expiry(j.Tags),
+		Live: !hasEnded(j), State: string(j.Status), Size: sizeOf(j)}
+	if !o.Live {
+		o.Ended = at(j.StoppedAt)
+	}
+	return o, true
+}
+
+// sizeOf is what a job costs by. That a queue's Fargate is of the kind that may
+// be taken away, and cheaper, a job doesn't tell.
+// https://docs.aws.amazon.com/batch/latest/APIReference/API_JobDetail.html
+func sizeOf(j types.JobDetail) sdk.OwnedSize {
+	var s sdk.OwnedSize
+	if len(j.PlatformCapabilities) > 0 {
+		s.Class = string(j.PlatformCapabilities[0])
+	}
+	c := j.Container
+	if c == nil {
+		return s
+	}
+	if r := c.RuntimePlatform; r != nil && strings.EqualFold(str(r.CpuArchitecture), "ARM64") {
+		s.Class += "/ARM64"
+	}
+	for _, r := range c.ResourceRequirements {
+		// Both are numbers in what AWS Batch answers; what isn't is unknown.
+		n, _ := strconv.ParseFloat(str(r.Value), 64)
+		switch r.Type {
+		case types.ResourceTypeVcpu:
+			s.CPU = int64(n * 1000)
+		case types.ResourceTypeMemory:
+			s.Memory = int64(n) << 20
+		}
+	}
+	if e := c.EphemeralStorage; e != nil && e.SizeInGiB != nil {
+		s.Disk = int64(*e.SizeInGiB) << 30
+	}
+	return s
 }
 
 func expiry(tags map[string]string) time.Time {

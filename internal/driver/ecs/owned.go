@@ -1,6 +1,7 @@
 package ecs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,36 @@ func ownedTask(t types.Task) (sdk.OwnedObject, bool) {
 	if err != nil {
 		return sdk.OwnedObject{}, false
 	}
-	return sdk.OwnedObject{Type: typeTask, ID: str(t.TaskArn), Name: taskID(str(t.TaskArn)), RunID: run, AttemptID: attempt,
-		Owner: tags[sdk.LabelOwner], LedgerID: tags[sdk.LabelLedger], CreatedAt: at(t.CreatedAt), Expires: expiry(tags), Live: !hasEnded(t),
-		State: str(t.LastStatus)}, true
+	o := sdk.OwnedObject{Type: typeTask, ID: str(t.TaskArn), Name: taskID(str(t.TaskArn)), RunID: run, AttemptID: attempt,
+		Owner: tags[sdk.LabelOwner], LedgerID: tags[sdk.LabelLedger], CreatedAt: at(t.CreatedAt), Started: at(t.PullStartedAt), Expires: expiry(tags),
+		Live: !hasEnded(t), State: str(t.LastStatus), Size: sizeOf(t)}
+	if o.Started.IsZero() {
+		o.Started = at(t.StartedAt)
+	}
+	if !o.Live {
+		o.Ended = at(t.StoppedAt)
+	}
+	return o, true
+}
+
+// sizeOf is what a task costs by: on Fargate its cores, memory and disk, from the
+// pull of its image on.
+// https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_Task.html
+func sizeOf(t types.Task) sdk.OwnedSize {
+	s := sdk.OwnedSize{Class: cmp.Or(str(t.CapacityProviderName), string(t.LaunchType))}
+	for _, a := range t.Attributes {
+		if str(a.Name) == "ecs.cpu-architecture" && strings.EqualFold(str(a.Value), "arm64") {
+			s.Class += "/ARM64"
+		}
+	}
+	// Both are numbers in what ECS answers; what isn't is unknown.
+	units, _ := strconv.ParseInt(str(t.Cpu), 10, 64)
+	memory, _ := strconv.ParseInt(str(t.Memory), 10, 64)
+	s.CPU, s.Memory = units*1000/1024, memory<<20
+	if t.EphemeralStorage != nil {
+		s.Disk = int64(t.EphemeralStorage.SizeInGiB) << 30
+	}
+	return s
 }
 
 func expiry(tags map[string]string) time.Time {

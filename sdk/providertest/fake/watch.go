@@ -197,9 +197,16 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 
 func owned(v *view, now time.Time) sdk.OwnedObject {
 	st := v.line.stateAt(now)
-	return sdk.OwnedObject{Type: objectType, ID: v.rec.ID, Name: v.rec.Request.Name, RunID: v.rec.RunID, AttemptID: v.rec.AttemptID,
+	o := sdk.OwnedObject{Type: objectType, ID: v.rec.ID, Name: v.rec.Request.Name, RunID: v.rec.RunID, AttemptID: v.rec.AttemptID,
 		Owner: v.rec.Owner, LedgerID: v.rec.LedgerID, CreatedAt: v.rec.Accepted, Expires: v.expires,
 		Live: !st.Terminal(), State: strings.ToUpper(string(st))}
+	if l := v.line; !l.started.IsZero() && !now.Before(l.started) {
+		o.Started = l.started
+	}
+	if !o.Live {
+		o.Ended = v.line.ended
+	}
+	return o
 }
 
 // RemoveOwned implements sdk.OwnedLister.

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/price"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+func TestReap(t *testing.T) {
+	w := newWorld(t)
+	if out := w.ok("reap"); out != "nothing was left behind\n" {
+		t.Errorf("%q", out)
+	}
+	w.engine.reaped = []control.ReapItem{
+		{Provider: "docker", Object: sdk.OwnedObject{Type: "container", ID: "c2"}, Why: "its run is running"},
+		{Provider: "docker", Object: sdk.OwnedObject{Type: "container", ID: "c1", Name: "windlass-c1"}, Orphan: true, Why: "the ledger has no row of its run", Age: 3 * time.Hour, Removed: true},
+		{Provider: "far", Err: sdk.Errorf(sdk.Unavailable, "list", "no engine answers")},
+	}
+	out := w.ok("reap")
+	if !strings.Contains(out, "windlass-c1") || !strings.Contains(out, "3h") || !strings.Contains(out, "no row of its run") || strings.Contains(out, "c2") || strings.Contains(out, "COST") {
+		t.Errorf("%s", out)
+	}
+	if !strings.Contains(w.err.String(), "far: left out") || strings.Contains(w.err.String(), "cost") {
+		t.Errorf("%s", w.err.String())
+	}
+	if out := w.ok("reap", "-a"); !strings.Contains(out, "its run is running") || strings.Index(out, "c2") < strings.Index(out, "windlass-c1") {
+		t.Errorf("%s", out)
+	}
+	validate(t, w.ok("reap", "-a", "--json"))
+	w.engine.reaped = append(w.engine.reaped, control.ReapItem{Provider: "docker", Object: sdk.OwnedObject{ID: "c3"}, Orphan: true, Err: sdk.Errorf(sdk.PermissionDenied, "remove", "no")})
+	w.fails(ExitWindlass, "reap")
+	w.fails(ExitWindlass, "reap", "--on", "nowhere")
+}
+
+// TestReapDryRun: everything with our labels is listed, what would go first, with
+// why, how old it is and about what it costs; what has no known price has an
+// empty cell.
+func TestReapDryRun(t *testing.T) {
+	w := newWorld(t)
+	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	size := sdk.OwnedSize{CPU: 1000, Memory: 2 << 30, Class: "FARGATE"}
+	w.engine.reaped = []control.ReapItem{
+		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task", ID: "t1", Live: true, Started: now.Add(-2 * time.Hour), Size: size}, Why: "its run is running", Age: 2 * time.Hour},
+		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task", ID: "t2", Live: true, Started: now.Add(-10 * time.Hour), Size: size}, Orphan: true, Why: "its run was given up as lost, and it still runs"},
+		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task-definition", ID: "d", Name: "windlass-x:1", Shared: true}, Orphan: true, Why: "shared, and nothing uses it"},
+		{Provider: "here", Kind: "docker", At: now, Object: sdk.OwnedObject{Type: "container", ID: "c", Live: true, Started: now.Add(-time.Hour)}, Why: "belongs to another ledger and is in use"},
+	}
+	out := w.ok("reap", "--dry-run")
+	want := strings.Join([]string{
+		"PROVIDER  TYPE             NAME          AGE  COST                         WHAT      WHY",
+		"prod      task             t2            0s   about $0.05/h, $0.49 so far  would go  its run was given up as lost, and it still runs",
+		"prod      task-definition  windlass-x:1  0s   nothing                      would go  shared, and nothing uses it",
+		"prod      task             t1            2h   about $0.05/h, $0.10 so far  stays     its run is running",
+		"here      container        c             0s                                stays     belongs to another ledger and is in use", ""}, "\n")
+	if out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+	if e := w.err.String(); !strings.Contains(e, "list prices of "+price.Date) || !strings.Contains(e, "what would go costs about $0.05/h") {
+		t.Errorf("%s", e)
+	}
+	out = w.ok("reap", "--dry-run", "--json")
+	validate(t, out)
+	for _, part := range []string{`"hourly_usd": 0.04937`, `"total_usd": 0.4937`, `"date": "` + price.Date + `"`, `"region": "us-east-1"`, `"hourly_usd": 0,`} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %s in %s", part, out)
+		}
+	}
+	if strings.Count(out, `"cost"`) != 3 {
+		t.Errorf("%s", out)
+	}
+	w.engine.reaped = w.engine.reaped[:1]
+	if out := w.ok("reap", "--dry-run"); !strings.HasPrefix(out, "nothing was left behind\n") || !strings.Contains(out, "its run is running") {
+		t.Errorf("%s", out)
+	}
+}

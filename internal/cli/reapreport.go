@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/price"
+)
+
+// reaped is an object that reap looked at, with about what it costs; nil is
+// unknown.
+type reaped struct {
+	item control.ReapItem
+	cost *price.Estimate
+}
+
+// reapReport is what a reap found.
+type reapReport struct {
+	all []reaped
+	// hourly is about what all that goes, or went, costs an hour; priced says
+	// that something has a price at all.
+	hourly float64
+	priced bool
+	going  int
+}
+
+func (r *reapReport) add(it control.ReapItem) {
+	x := reaped{item: it}
+	if e, ok := price.Of(it.Kind, it.Object, it.At); ok {
+		x.cost, r.priced = &e, true
+	}
+	if it.Orphan {
+		r.going++
+		if x.cost != nil {
+			r.hourly += x.cost.Hourly
+		}
+	}
+	r.all = append(r.all, x)
+}
+
+// sorted gives what goes before what stays, otherwise in the order of the looks.
+func (r *reapReport) sorted() []reaped {
+	out := slices.Clone(r.all)
+	rank := func(x reaped) int {
+		if x.item.Orphan {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out, func(a, b reaped) int { return rank(a) - rank(b) })
+	return out
+}
+
+// print writes the report as a table, and what it comes to on stderr.
+func (o *reapOptions) print(r reapReport) error {
+	if r.going == 0 {
+		if _, err := fmt.Fprintln(o.f.Streams.Out, "nothing was left behind"); err != nil {
+			return err
+		}
+	}
+	const costColumn = 4
+	t := &table{head: []string{"PROVIDER", "TYPE", "NAME", "AGE", "COST", "WHAT", "WHY"}, flex: 6}
+	for _, x := range r.sorted() {
+		it := x.item
+		if it.Object.ID == "" {
+			continue // a provider that could not be looked at: the error says so
+		}
+		cost := ""
+		if x.cost != nil {
+			cost = x.cost.String()
+		}
+		t.add(plain(it.Provider), plain(it.Object.Type), plain(objectName(it.Object)), plain(age(it.Age)), plain(cost), plain(o.what(it)), plain(it.Why))
+	}
+	if len(t.rows) == 0 {
+		return nil
+	}
+	if !r.priced {
+		t.drop(costColumn)
+	}
+	if err := t.print(o.f.Streams); err != nil {
+		return err
+	}
+	if r.priced {
+		o.f.Streams.note("costs are estimates by list prices of %s in one region; docs/prices.md has them", price.Date)
+	}
+	if r.hourly > 0 && o.dryRun {
+		o.f.Streams.note("what would go costs about %s/h", price.Dollars(r.hourly))
+	}
+	return nil
+}
+
+func (o *reapOptions) what(it control.ReapItem) string {
+	switch {
+	case it.Err != nil:
+		return "failed"
+	case it.Removed:
+		return "removed"
+	case it.Orphan && o.dryRun:
+		return "would go"
+	}
+	return "stays"
+}

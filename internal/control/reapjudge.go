@@ -1,0 +1,115 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// look reads once what all objects are judged by.
+func (r *reaper) look(ctx context.Context) error {
+	holders, err := r.e.o.Store.Holders(ctx)
+	if err != nil {
+		return err
+	}
+	r.gone = r.e.deadHolders(holders)
+	for run, err := range r.e.o.Store.Runs(ctx, ledger.RunFilter{Open: true, Provider: r.back.Name}) {
+		if err != nil {
+			return err
+		}
+		r.launching = r.launching || run.Phase == ledger.PhaseIntent || run.Phase == ledger.PhaseSubmitting
+	}
+	return nil
+}
+
+// orphan decides whether an object may go, and says why.
+func (r *reaper) orphan(ctx context.Context, o sdk.OwnedObject) (bool, string, error) {
+	switch {
+	case o.LedgerID != r.e.o.Store.ID():
+		ok, why := r.foreign(o)
+		return ok, why, nil
+	case !o.Shared:
+		return r.ofRun(ctx, o)
+	case o.Live:
+		return false, "shared and in use", nil
+	case r.launching:
+		return false, "shared, and a run that is being sent may use it", nil
+	}
+	return true, "shared, and nothing uses it", nil
+}
+
+// foreign judges what another ledger made: it must have ended and expired, by a
+// margin for clocks, and be of the owner that was named.
+func (r *reaper) foreign(o sdk.OwnedObject) (bool, string) {
+	switch {
+	case o.Live:
+		return false, "belongs to another ledger and is in use"
+	case o.Expires.IsZero():
+		return false, "belongs to another ledger and has no expiry"
+	case r.e.clock.Now().Before(o.Expires.Add(reapMargin)):
+		return false, "belongs to another ledger and has not expired"
+	case r.req.Owner == "" || o.Owner != r.req.Owner:
+		return false, fmt.Sprintf("belongs to another ledger and expired; --owner %s removes it", o.Owner)
+	}
+	return true, "belongs to another ledger of this owner, ended and expired"
+}
+
+// ofRun judges what a run of this ledger made: its row decides.
+func (r *reaper) ofRun(ctx context.Context, o sdk.OwnedObject) (bool, string, error) {
+	store := r.e.o.Store
+	run, err := store.Run(ctx, o.RunID)
+	switch {
+	case sdk.CodeOf(err) == sdk.NotFound:
+		if r.e.age(o) < unknownMargin {
+			return false, "the ledger has no row of its run; too young to judge", nil
+		}
+		return true, "the ledger has no row of its run", nil
+	case err != nil:
+		return false, "", err
+	}
+	attempts, err := store.Attempts(ctx, run.ID)
+	if err != nil {
+		return false, "", err
+	}
+	var a ledger.Attempt
+	for _, x := range attempts {
+		if x.ID == o.AttemptID {
+			a = x
+		}
+	}
+	switch {
+	case a.Phase == ledger.PhaseKept:
+		return false, "kept on request; `windlass rm` removes it", nil
+	case run.Open():
+		return r.ofOpenRun(run, a)
+	case run.State == sdk.StateLost && o.Live:
+		return true, "its run was given up as lost, and it still runs", nil
+	}
+	return true, fmt.Sprintf("its run ended %s and was cleaned up", run.State), nil
+}
+
+// ofOpenRun judges an object of a run that has something left to do. It may go
+// only once its output is safe, and where whoever drives the run can't remove
+// it, or nobody drives it.
+func (r *reaper) ofOpenRun(run ledger.Run, a ledger.Attempt) (bool, string, error) {
+	if a.Phase != ledger.PhaseDrained {
+		if run.State.Terminal() {
+			return false, fmt.Sprintf("its run is %s, and its output is still read", run.State), nil
+		}
+		return false, fmt.Sprintf("its run is %s", run.State), nil
+	}
+	set, err := decodeSettings(run.Settings)
+	switch {
+	case err != nil:
+		return false, "", err
+	case set.keeps(a.State):
+		return false, "to be kept on request", nil
+	case a.CleanupErr != "":
+		return true, "its attempt is over, and its clean-up failed: " + a.CleanupErr, nil
+	case r.gone.free(run):
+		return true, "its attempt is over, and nobody is left to clean up", nil
+	}
+	return false, "its attempt is over, and is being cleaned up", nil
+}
