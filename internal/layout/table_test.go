@@ -79,7 +79,7 @@ var layers = []layer{
 	{path: "internal/step", may: []string{"sdk", "internal/config", "internal/control", "internal/sandbox"}, never: drivers},
 	{path: "internal/cli", may: []string{"sdk", "internal/config", "internal/credential", "internal/ledger", "internal/joblog",
 		"internal/price", "internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/step", "internal/telemetry"}, never: drivers},
-	{path: "internal/driver/all", may: append([]string{"sdk", "sdk/providertest/fake"}, driverRows...)},
+	{path: "internal/driver/all", may: append([]string{"sdk", "sdk/providertest/fake", "internal/cloud/aws"}, driverRows...)},
 
 	{path: "internal/docgen", root: true},
 	{path: "cmd", root: true},

@@ -3,6 +3,7 @@
 package all
 
 import (
+	"github.com/windlass-run/windlass/internal/cloud/aws/logtail"
 	"github.com/windlass-run/windlass/internal/driver/batch"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	"github.com/windlass-run/windlass/internal/driver/docker"
@@ -14,5 +15,6 @@ import (
 
 // Drivers returns every driver of this program.
 func Drivers() []sdk.Driver {
-	return []sdk.Driver{local.Driver(), docker.Driver(), ecs.Driver(), batch.Driver(), cloudrun.Driver(), fake.Driver()}
+	amazon := &logtail.Account{}
+	return []sdk.Driver{local.Driver(), docker.Driver(), ecs.DriverWith(amazon), batch.DriverWith(amazon), cloudrun.Driver(), fake.Driver()}
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/batch"
@@ -21,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
+	"github.com/windlass-run/windlass/internal/cloud/aws/logtail"
 	"github.com/windlass-run/windlass/internal/cloud/aws/secretref"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -44,9 +46,11 @@ const (
 )
 
 // Driver returns the driver. Providers that come of one value share the budgets
-// of their account and region.
-func Driver() sdk.Driver {
-	budgets := &aws.Budgets{}
+// and the reading of logs of their account and region.
+func Driver() sdk.Driver { return DriverWith(&logtail.Account{}) }
+
+// DriverWith returns a driver that shares them with other drivers too.
+func DriverWith(shared *logtail.Account) sdk.Driver {
 	return sdk.Driver{
 		Kind:       Kind,
 		Doc:        "Jobs of AWS Batch, on Fargate or on instances of a compute environment.",
@@ -58,7 +62,7 @@ func Driver() sdk.Driver {
 		// What is resolved here can only be a variable that DescribeJobs shows.
 		VisibleSchemes: secretref.Visible(),
 		Open: func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
-			p, err := open(ctx, r, budgets)
+			p, err := open(ctx, r, shared)
 			if err != nil {
 				return nil, err
 			}
@@ -136,6 +140,10 @@ type provider struct {
 	// reads is the budget of DescribeJobs and ListJobs, submits that of
 	// SubmitJob, logReads that of GetLogEvents.
 	reads, submits, logReads *aws.Budget
+	// logSearches is that of FilterLogEvents, and readers read by it.
+	logSearches *aws.Budget
+	readers     *logtail.Readers
+	noSearch    atomic.Bool
 
 	definitions definitions
 	jobs        jobs
@@ -154,7 +162,7 @@ var (
 	_ sdk.ExpiryRenewer = (*provider)(nil)
 )
 
-func open(ctx context.Context, r sdk.OpenRequest, budgets *aws.Budgets) (*provider, error) {
+func open(ctx context.Context, r sdk.OpenRequest, shared *logtail.Account) (*provider, error) {
 	var cfg config
 	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
@@ -186,9 +194,10 @@ func open(ctx context.Context, r sdk.OpenRequest, budgets *aws.Budgets) (*provid
 	if p.clock == nil {
 		p.clock = sdk.SystemClock()
 	}
-	p.reads = budgets.For(session, "batch read", float64(cfg.DescribeRate), 2*cfg.DescribeRate)
-	p.submits = budgets.For(session, "batch submit", float64(cfg.SubmitLimit), cfg.SubmitLimit)
-	p.logReads = budgets.For(session, "log read", float64(cfg.LogRate), cfg.LogRate)
+	p.reads = shared.Budgets.For(session, "batch read", float64(cfg.DescribeRate), 2*cfg.DescribeRate)
+	p.submits = shared.Budgets.For(session, "batch submit", float64(cfg.SubmitLimit), cfg.SubmitLimit)
+	p.logReads, p.logSearches = shared.LogBudgets(session, cfg.LogRate)
+	p.readers = &shared.Readers
 	return p, nil
 }
 

@@ -34,9 +34,17 @@ func (p *provider) JobLogs(ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[
 			})
 			return out, err
 		},
+		Reader: p.readers.For(p.session, h.Metadata[keyLogGroup]), Refused: &p.noSearch,
+		Filter: func(ctx context.Context, in *cloudwatchlogs.FilterLogEventsInput) (out *cloudwatchlogs.FilterLogEventsOutput, err error) {
+			err = p.paced(ctx, p.logSearches, opLogs, func(ctx context.Context) (err error) {
+				out, err = p.logs.FilterLogEvents(ctx, in)
+				return err
+			})
+			return out, err
+		},
 		Known: func() (logtail.Job, bool) {
 			j, ok := p.jobs.get(h.ID)
-			return logtail.Job{Ended: j.ended, Ran: j.ran, EndSeen: j.endSeen, Stream: j.stream}, ok && (j.stream != "" || time.Since(j.shown) < freshFor)
+			return logtail.Job{Ended: j.ended, Ran: j.ran, EndSeen: j.endSeen, Shown: j.shown, Stream: j.stream}, ok && (j.stream != "" || time.Since(j.shown) < freshFor)
 		},
 		Look: func(ctx context.Context) (logtail.Job, bool, error) {
 			j, ok, err := p.look(ctx, opLogs, h.ID)

@@ -131,6 +131,10 @@ func (p *provider) probes() []probeCall {
 			_, err := p.logs.GetLogEvents(ctx, &cloudwatchlogs.GetLogEventsInput{LogGroupName: &p.cfg.LogGroup, LogStreamName: new(probe)})
 			return err
 		}},
+		{"logs:FilterLogEvents", func(ctx context.Context) error {
+			_, err := p.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &p.cfg.LogGroup, LogStreamNames: []string{probe}})
+			return err
+		}},
 		{"secretsmanager:DescribeSecret", func(ctx context.Context) error {
 			_, err := p.secrets.Vault.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: new(probe)})
 			return err

@@ -173,7 +173,7 @@ func configSchema() sdk.Schema {
 		{Name: "log_max", Type: sdk.TypeDuration, Default: time.Duration(defaultLogMax).String(), Doc: "The longest wait for output after a job's end."},
 		{Name: "missing_grace", Type: sdk.TypeDuration, Default: time.Duration(defaultMissingGrace).String(), Doc: "A task that ECS doesn't know counts as not visible yet for this long after its submit."},
 		{Name: "describe_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultDescribeRate), Doc: "The most DescribeTasks and ListTasks calls a second, of all providers of the account and region in one process."},
-		{Name: "log_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultLogRate), Doc: "The most GetLogEvents calls a second, counted in the same way."},
+		{Name: "log_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultLogRate), Doc: "The most GetLogEvents calls a second, counted in the same way, and with aws-ecs and aws-batch together; FilterLogEvents, by which many logs are read at once, gets a fifth of it."},
 	}
 	return sdk.Schema{Doc: "Which cluster runs the jobs, and how tasks are placed.", Fields: append(own, placementFields()...)}
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
@@ -19,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
+	"github.com/windlass-run/windlass/internal/cloud/aws/logtail"
 	"github.com/windlass-run/windlass/internal/cloud/aws/secretref"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -43,9 +45,11 @@ const (
 )
 
 // Driver returns the driver. Providers that come of one value share the budgets
-// of their account and region.
-func Driver() sdk.Driver {
-	budgets := &aws.Budgets{}
+// and the reading of logs of their account and region.
+func Driver() sdk.Driver { return DriverWith(&logtail.Account{}) }
+
+// DriverWith returns a driver that shares them with other drivers too.
+func DriverWith(shared *logtail.Account) sdk.Driver {
 	return sdk.Driver{
 		Kind:       Kind,
 		Doc:        "Tasks of Amazon ECS, on Fargate or on instances of yours.",
@@ -57,7 +61,7 @@ func Driver() sdk.Driver {
 		// What is resolved here can only be a variable that DescribeTasks shows.
 		VisibleSchemes: secretref.Visible(),
 		Open: func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
-			p, err := open(ctx, r, budgets)
+			p, err := open(ctx, r, shared)
 			if err != nil {
 				return nil, err
 			}
@@ -135,6 +139,10 @@ type provider struct {
 	// reads is the budget of DescribeTasks and ListTasks, which AWS counts
 	// together; logReads that of GetLogEvents.
 	reads, logReads *aws.Budget
+	// logSearches is that of FilterLogEvents, and readers read by it.
+	logSearches *aws.Budget
+	readers     *logtail.Readers
+	noSearch    atomic.Bool
 
 	definitions definitions
 	tasks       tasks
@@ -152,7 +160,7 @@ var (
 	_ sdk.ExpiryRenewer = (*provider)(nil)
 )
 
-func open(ctx context.Context, r sdk.OpenRequest, budgets *aws.Budgets) (*provider, error) {
+func open(ctx context.Context, r sdk.OpenRequest, shared *logtail.Account) (*provider, error) {
 	var cfg config
 	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
@@ -184,8 +192,9 @@ func open(ctx context.Context, r sdk.OpenRequest, budgets *aws.Budgets) (*provid
 	if p.clock == nil {
 		p.clock = sdk.SystemClock()
 	}
-	p.reads = budgets.For(session, "ecs read", float64(cfg.DescribeRate), 2*cfg.DescribeRate)
-	p.logReads = budgets.For(session, "log read", float64(cfg.LogRate), cfg.LogRate)
+	p.reads = shared.Budgets.For(session, "ecs read", float64(cfg.DescribeRate), 2*cfg.DescribeRate)
+	p.logReads, p.logSearches = shared.LogBudgets(session, cfg.LogRate)
+	p.readers = &shared.Readers
 	return p, nil
 }
 

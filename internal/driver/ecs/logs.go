@@ -30,9 +30,17 @@ func (p *provider) JobLogs(ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[
 			})
 			return out, err
 		},
+		Reader: p.readers.For(p.session, h.Metadata[keyLogGroup]), Refused: &p.noSearch,
+		Filter: func(ctx context.Context, in *cloudwatchlogs.FilterLogEventsInput) (out *cloudwatchlogs.FilterLogEventsOutput, err error) {
+			err = p.paced(ctx, p.logSearches, opLogs, func(ctx context.Context) (err error) {
+				out, err = p.logs.FilterLogEvents(ctx, in)
+				return err
+			})
+			return out, err
+		},
 		Known: func() (logtail.Job, bool) {
 			t, ok := p.tasks.get(h.ID)
-			return logtail.Job{Ended: t.ended, Ran: t.ran, EndSeen: t.endSeen}, ok
+			return logtail.Job{Ended: t.ended, Ran: t.ran, EndSeen: t.endSeen, Shown: t.shown}, ok
 		},
 		Look: func(ctx context.Context) (logtail.Job, bool, error) {
 			found, err := p.describe(ctx, opLogs, h.Metadata[keyCluster], []string{h.ID}, false)

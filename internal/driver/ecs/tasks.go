@@ -29,6 +29,8 @@ type task struct {
 	ran bool
 	// endSeen is when its end was first seen here.
 	endSeen time.Time
+	// shown is when a call last showed it.
+	shown time.Time
 }
 
 // seen notes a task as a call has just shown it.
@@ -48,6 +50,7 @@ func (k *tasks) note(h sdk.JobHandle, ended, ran bool) {
 		k.m[h.ID] = e
 		k.uses[e.definition]++
 	}
+	e.shown = time.Now()
 	if ended && !e.ended {
 		e.ended, e.endSeen = true, time.Now()
 	}

@@ -1,4 +1,9 @@
-// Package logtail reads the log of a job from its stream in CloudWatch Logs.
+// Package logtail reads the logs of jobs from their streams in CloudWatch Logs.
+//
+// A few logs are read each by itself: GetLogEvents shows what is new soonest, and
+// its tokens are exact. AWS gives an account 25 such calls a second. So once many
+// logs of a group are followed they are read together, up to a hundred by one call
+// of FilterLogEvents, of which there are 5 a second. A place in a log serves both.
 package logtail
 
 import (
@@ -6,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -26,6 +32,9 @@ const (
 	// stateEvery is the wait between two looks at the task of a log that isn't
 	// there, where nobody else asks for it.
 	stateEvery = 10 * time.Second
+	// lately is for how long a job that was shown not to have started needs no
+	// look at its log, where there are many.
+	lately = time.Minute
 	// maxEvent is the most bytes that the log driver puts into one event; a
 	// longer line comes in several.
 	// https://docs.docker.com/engine/logging/drivers/awslogs/
@@ -40,6 +49,8 @@ type Job struct {
 	// made, so that there is a log.
 	Ended, Ran bool
 	EndSeen    time.Time
+	// Shown is when a call last showed it, zero for not known.
+	Shown time.Time
 	// Stream is the log's stream, where the log itself doesn't name it; empty
 	// is not known.
 	Stream string
@@ -50,8 +61,14 @@ type Log struct {
 	// Kind marks cursors; Provider is for errors.
 	Kind, Provider string
 	// Get reads a page, when its budget allows.
-	Get   func(ctx context.Context, in *cloudwatchlogs.GetLogEventsInput) (*cloudwatchlogs.GetLogEventsOutput, error)
-	Clock sdk.Clock
+	Get func(ctx context.Context, in *cloudwatchlogs.GetLogEventsInput) (*cloudwatchlogs.GetLogEventsOutput, error)
+	// Reader and Filter read it together with others; nil Reader: never.
+	Reader *Reader
+	Filter Filter
+	// Refused is set once Filter was found not to be permitted to the provider,
+	// whose logs share it.
+	Refused *atomic.Bool
+	Clock   sdk.Clock
 	// Group and Stream say where it is. An empty stream is that of the job,
 	// once that is known.
 	Group, Stream string
@@ -88,7 +105,11 @@ func (l *Log) stream(ctx context.Context, cursor *sdk.LogCursor, follow bool, yi
 	if err != nil {
 		return l.fail(sdk.InvalidArgument, err)
 	}
-	w := &reader{Log: l, at: at, wait: firstLook, name: l.Stream, every: firstLook}
+	w := &reader{Log: l, at: at, wait: firstLook, name: l.Stream, every: firstLook, moved: true}
+	if follow && l.Reader != nil {
+		defer l.Reader.join()()
+		w.f = &follower{overlap: l.Quiet, refused: l.Refused, wake: make(chan struct{}, 1)}
+	}
 	if w.name == "" {
 		if err := w.find(ctx, follow); err != nil {
 			return err
@@ -112,7 +133,7 @@ func (l *Log) stream(ctx context.Context, cursor *sdk.LogCursor, follow bool, yi
 			yield(sdk.LogItem{End: &sdk.LogEnd{Verdict: sdk.VerdictQuiet}, Cursor: w.at.cursor(w.Kind)})
 			return nil
 		}
-		if len(got.events) == 0 && !yield(sdk.LogItem{}) {
+		if len(got.events) == 0 && !got.unread && !yield(sdk.LogItem{}) {
 			return errLeft
 		}
 		never, err := w.idle(ctx, got.missing)
@@ -135,12 +156,22 @@ type reader struct {
 	*Log
 	at   position
 	wait time.Duration
+	// rest is the pause before the next look.
+	rest time.Duration
 	// name is the stream's, empty while it isn't known.
 	name string
 	// asked is when the job was last asked for, every the wait until it is asked
 	// for again where its stream isn't known.
 	asked time.Time
 	every time.Duration
+
+	// f is for reading with others, nil where that isn't done. moved: at has
+	// changed since f was last told of it.
+	f     *follower
+	moved bool
+	// there: the stream was seen; doubted: it wasn't, although the job has run.
+	// behind: there was more when it was last read alone.
+	there, doubted, behind bool
 }
 
 // find learns the name of the stream from the job. Who follows has time: others
@@ -158,15 +189,76 @@ func (w *reader) find(ctx context.Context, follow bool) error {
 }
 
 // page is what one look gave. end: there is no more for now; missing: the
-// stream isn't there.
+// stream isn't there; unread: nobody looked, since it can't be there yet.
 type page struct {
-	events       []types.OutputLogEvent
-	end, missing bool
+	events               []types.OutputLogEvent
+	end, missing, unread bool
 }
 
+// next is the next look, alone or with others.
 func (w *reader) next(ctx context.Context) (page, error) {
+	rest := w.rest
+	w.rest = 0
+	together := w.f != nil && w.name != "" && !w.behind && !w.Refused.Load() && w.Reader.crowded()
+	if known, ok := w.Known(); together && !w.there {
+		if together = ok && known.Ran && !w.doubted; ok && !known.Ran && !known.Ended && time.Since(known.Shown) < lately {
+			return page{end: true, missing: true, unread: true}, w.sleep(ctx, rest)
+		}
+	}
+	if together {
+		return w.withOthers(ctx, rest)
+	}
+	if err := w.sleep(ctx, rest); err != nil {
+		return page{}, err
+	}
+	return w.alone(ctx)
+}
+
+func (w *reader) sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	if err := w.Clock.Sleep(ctx, d); err != nil {
+		return w.fail(sdk.CodeOf(err), err)
+	}
+	return nil
+}
+
+// withOthers is a look by FilterLogEvents.
+func (w *reader) withOthers(ctx context.Context, rest time.Duration) (page, error) {
+	if w.f.stream = w.name; w.moved {
+		w.f.seen, w.moved = seenAt(w.at), false
+	}
+	got, err := w.Reader.await(ctx, w.f, rest, w.Filter)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return page{}, w.fail(sdk.CodeOf(ctx.Err()), ctx.Err())
+	case sdk.CodeOf(err) == sdk.PermissionDenied:
+		// Whoever may read one stream by its name loses nothing but speed.
+		w.Refused.Store(true)
+		return page{}, nil
+	case err != nil:
+		return page{}, err
+	case got.alone:
+		return w.alone(ctx)
+	case got.missing:
+		w.there, w.doubted = false, true
+		return page{end: true, missing: true}, nil
+	}
+	if w.there = true; len(got.events) > 0 {
+		w.at.token, w.at.skip = "", 0
+	}
+	return page{events: got.events, end: got.looked}, nil
+}
+
+// alone is a look by GetLogEvents.
+func (w *reader) alone(ctx context.Context) (page, error) {
 	if w.name == "" {
 		return page{end: true, missing: true}, nil
+	}
+	if w.at.token == "" && w.f != nil && !w.moved {
+		// The place was reached with others.
+		w.at.skip = w.at.same
 	}
 	in := &cloudwatchlogs.GetLogEventsInput{LogGroupName: &w.Group, LogStreamName: &w.name, StartFromHead: new(true)}
 	switch {
@@ -188,6 +280,8 @@ func (w *reader) next(ctx context.Context) (page, error) {
 	}
 	got := page{events: w.at.unseen(out.Events), end: awssdk.ToString(out.NextForwardToken) == w.at.token}
 	w.at.token = awssdk.ToString(out.NextForwardToken)
+	w.there, w.doubted, w.behind = true, false, !got.end
+	w.moved = w.moved || len(got.events) > 0
 	if w.at.token == "" {
 		return page{}, w.fail(sdk.Unavailable, errors.New("CloudWatch gave no token"))
 	}
@@ -217,8 +311,8 @@ func (w *reader) give(events []types.OutputLogEvent, yield func(sdk.LogItem) boo
 	return true
 }
 
-// idle waits before the next look. never: the job has ended and no container of
-// it was ever made, so that there is no log and won't be.
+// idle sets the wait before the next look. never: the job has ended and no
+// container of it was ever made, so that there is no log and won't be.
 func (w *reader) idle(ctx context.Context, missing bool) (never bool, err error) {
 	known, ok := w.Known()
 	if missing {
@@ -250,9 +344,6 @@ func (w *reader) idle(ctx context.Context, missing bool) (never bool, err error)
 		d = min(d, endedLook)
 	}
 	// A look must come soon after the window of silence has passed.
-	d = min(d, max(w.Quiet/4, 10*time.Millisecond))
-	if err := w.Clock.Sleep(ctx, d); err != nil {
-		return false, w.fail(sdk.CodeOf(err), err)
-	}
+	w.rest = min(d, max(w.Quiet/4, 10*time.Millisecond))
 	return false, nil
 }

@@ -68,11 +68,13 @@ func (at position) cursor(kind string) *sdk.LogCursor {
 	return c
 }
 
-// pass notes that an event was read.
+// pass notes that an event was read. One that came late doesn't move the place
+// back.
 func (at *position) pass(millis int64) {
-	if millis == at.millis {
+	switch {
+	case millis == at.millis:
 		at.same++
-	} else {
+	case millis > at.millis:
 		at.millis, at.same = millis, 1
 	}
 }
