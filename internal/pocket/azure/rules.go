@@ -1,0 +1,276 @@
+package azure
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/windlass-run/windlass/internal/pocket/fault"
+)
+
+// RuleHeader names the rule that a refusal follows, which the real APIs don't
+// do.
+const RuleHeader = "X-Pocket-Rule"
+
+// Rule is one rule of behaviour.
+type Rule struct {
+	// ID is its name.
+	ID string
+	// Status is the HTTP status of a call that breaks it; 0 for a rule that
+	// says what happens rather than what is refused.
+	Status int
+	// Code is the error's, as the API words it.
+	Code string
+	// Text says what holds.
+	Text string
+	// Doc is the address of the page that says so.
+	Doc string
+	// Test names the test that shows a rule without a status.
+	Test string
+}
+
+// The rules that a refusal names.
+const (
+	ruleRoute             = "route"
+	ruleQuery             = "query"
+	ruleBody              = "body"
+	ruleType              = "type"
+	ruleUnknown           = "unknown-member"
+	ruleNoVersion         = "api-version-missing"
+	ruleVersion           = "api-version"
+	ruleTenant            = "token-tenant"
+	ruleGrant             = "token-grant"
+	ruleScope             = "token-scope"
+	ruleResource          = "token-resource"
+	ruleClient            = "token-client"
+	ruleSecret            = "token-secret"
+	ruleIdentity          = "identity-header"
+	ruleNoToken           = "token-missing"
+	ruleToken             = "token"
+	ruleTokenExpired      = "token-expired"
+	ruleTokenAudience     = "token-audience"
+	ruleRights            = "rights"
+	ruleSubscription      = "subscription"
+	ruleResourceGroup     = "resource-group"
+	ruleResourceGroupName = "resource-group-name"
+	ruleLocation          = "location"
+	ruleLocationMissing   = "location-missing"
+	ruleTagCount          = "tag-count"
+	ruleTagLength         = "tag-length"
+	ruleTagName           = "tag-name"
+	ruleTagTwice          = "tag-twice"
+	ruleGroup             = "group"
+	ruleGroupName         = "group-name"
+	ruleUnsupported       = "unsupported"
+	ruleOSType            = "os-type"
+	ruleRestartPolicy     = "restart-policy"
+	ruleSKU               = "sku"
+	rulePriority          = "priority"
+	ruleIdentityType      = "identity-type"
+	ruleIdentityUser      = "identity-user"
+	ruleSubnet            = "subnet"
+	ruleRegistry          = "registry"
+	ruleRegistryServer    = "registry-server"
+	ruleContainers        = "containers"
+	ruleContainer         = "container"
+	ruleContainerName     = "container-name"
+	ruleContainerTwice    = "container-twice"
+	ruleImage             = "image"
+	ruleInaccessible      = "image-inaccessible"
+	ruleCommand           = "command"
+	ruleResources         = "resources"
+	ruleResourceValue     = "resource-value"
+	ruleResourceLimit     = "resource-limit"
+	ruleMemoryStep        = "memory-step"
+	ruleSize              = "size"
+	ruleEnvName           = "env-name"
+	ruleEnvValue          = "env-value"
+	ruleTransitioning     = "transitioning"
+	ruleUpdate            = "update"
+	rulePatch             = "patch"
+	ruleQuota             = "quota"
+	ruleThrottled         = "rate"
+	ruleTail              = "log-query"
+	ruleOperation         = "operation"
+	ruleVaultToken        = "vault-challenge"
+	ruleVaultRights       = "vault-rights"
+	ruleVaultName         = "vault-name"
+	ruleSecretName        = "secret-name"
+	ruleSecretVersion     = "secret-version"
+	ruleSecretValue       = "secret-value"
+	ruleSecretSize        = "secret-size"
+	ruleSecretTags        = "secret-tags"
+	ruleSecretMissing     = "secret"
+	ruleSecretDisabled    = "secret-disabled"
+	ruleSecretDeleted     = "secret-deleted"
+	ruleMaxResults        = "secret-page"
+)
+
+const (
+	learn      = "https://learn.microsoft.com/en-us/"
+	aci        = learn + "azure/container-instances/"
+	restPage   = learn + "rest/api/container-instances/"
+	createPage = restPage + "container-groups/create-or-update"
+	groupPage  = learn + "azure/templates/microsoft.containerinstance/2023-05-01/containergroups"
+	armErrors  = learn + "azure/azure-resource-manager/troubleshooting/common-deployment-errors"
+	armTags    = learn + "azure/azure-resource-manager/management/tag-resources"
+	tokenPage  = learn + "entra/identity-platform/v2-oauth2-client-creds-grant-flow"
+	aadErrors  = learn + "entra/identity-platform/reference-error-codes"
+	identities = learn + "azure/app-service/overview-managed-identity"
+	trouble    = learn + "troubleshoot/azure/azure-container-instances/"
+	statePage  = aci + "container-state"
+	updatePage = aci + "container-instances-update"
+	quotaPage  = aci + "container-instances-resource-and-quota-limits"
+	stopPage   = aci + "container-instances-stop-start"
+	kvErrors   = learn + "azure/key-vault/general/rest-error-codes"
+	kvAuth     = learn + "azure/key-vault/general/authentication-requests-and-responses"
+	kvSecrets  = learn + "azure/key-vault/secrets/about-secrets"
+	kvNames    = learn + "azure/key-vault/general/about-keys-secrets-certificates"
+	kvRest     = learn + "rest/api/keyvault/secrets/"
+)
+
+// Rules returns the rules that the cloud keeps.
+func Rules() []Rule {
+	const bad = http.StatusBadRequest
+	return []Rule{
+		{ID: ruleRoute, Status: 404, Code: "NotFound", Text: "There are no other operations.", Doc: restPage + "operation-groups"},
+		{ID: ruleQuery, Status: bad, Code: "InvalidRequestUri", Text: "An operation takes no query parameters but its own, once each.", Doc: createPage},
+		{ID: ruleBody, Status: bad, Code: "InvalidRequestContent", Text: "A body is one JSON value.", Doc: armErrors},
+		{ID: ruleType, Status: bad, Code: "InvalidRequestContent", Text: "A member's value has the member's type.", Doc: armErrors},
+		{ID: ruleUnknown, Status: bad, Code: "InvalidRequestContent", Text: "A body has no members that the API doesn't know; read-only ones are overlooked.", Doc: armErrors},
+		{ID: ruleNoVersion, Status: bad, Code: "MissingApiVersionParameter", Text: "A call names the version of the API.", Doc: learn + "azure/azure-resource-manager/management/resource-providers-and-types"},
+		{ID: ruleVersion, Status: bad, Code: "NoRegisteredProviderFound", Text: "The version of the API is one of those whose members the pocket cloud knows.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-register-resource-provider"},
+
+		{ID: ruleTenant, Status: bad, Code: "invalid_request", Text: "Tokens are given out for one tenant.", Doc: aadErrors},
+		{ID: ruleGrant, Status: bad, Code: "unsupported_grant_type", Text: "Service principals get tokens by their client credentials.", Doc: tokenPage},
+		{ID: ruleScope, Status: bad, Code: "invalid_scope", Text: "The scope is a resource with /.default behind it.", Doc: tokenPage},
+		{ID: ruleResource, Status: bad, Code: "invalid_resource", Text: "The resource is Resource Manager's, by any of its addresses, or Key Vault's.", Doc: aadErrors},
+		{ID: ruleClient, Status: bad, Code: "unauthorized_client", Text: "The client must exist.", Doc: aadErrors},
+		{ID: ruleSecret, Status: 401, Code: "invalid_client", Text: "The client's secret or federated token must be the right one.", Doc: aadErrors},
+		{ID: ruleIdentity, Status: bad, Code: "invalid_request", Text: "The endpoint of managed identities wants its header.", Doc: identities},
+
+		{ID: ruleNoToken, Status: 401, Code: "AuthenticationFailed", Text: "A call bears a token.", Doc: learn + "rest/api/azure/"},
+		{ID: ruleToken, Status: 401, Code: "InvalidAuthenticationToken", Text: "The token is one that this cloud gave out.", Doc: learn + "rest/api/azure/"},
+		{ID: ruleTokenExpired, Status: 401, Code: "ExpiredAuthenticationToken", Text: "The token must not have expired.", Doc: learn + "rest/api/azure/"},
+		{ID: ruleTokenAudience, Status: 401, Code: "InvalidAuthenticationTokenAudience", Text: "The token is for the API that it is shown to.", Doc: learn + "rest/api/azure/"},
+		{ID: ruleRights, Status: 403, Code: "AuthorizationFailed", Text: "The caller has the permission for the operation.", Doc: learn + "azure/role-based-access-control/troubleshooting"},
+		{ID: ruleSubscription, Status: 404, Code: "SubscriptionNotFound", Text: "There is one subscription.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-invalid-subscription"},
+		{ID: ruleResourceGroup, Status: 404, Code: "ResourceGroupNotFound", Text: "The resource group must exist.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-not-found"},
+		{ID: ruleResourceGroupName, Status: bad, Code: "InvalidResourceGroup", Text: "A resource group's name has 1 to 90 letters, digits, hyphens, underscores, periods and parentheses, and doesn't end with a period.", Doc: learn + "azure/azure-resource-manager/management/resource-name-rules"},
+		{ID: ruleLocation, Status: bad, Code: "LocationNotAvailableForResourceType", Text: "There is one location.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-sku-not-available"},
+		{ID: ruleLocationMissing, Status: bad, Code: "LocationRequired", Text: "A resource has a location.", Doc: armErrors},
+		{ID: ruleTagCount, Status: bad, Code: "InvalidTagCount", Text: "A resource has up to 50 tags.", Doc: armTags},
+		{ID: ruleTagLength, Status: bad, Code: "InvalidTagLength", Text: "A tag's name has up to 512 characters, its value up to 256.", Doc: armTags},
+		{ID: ruleTagName, Status: bad, Code: "InvalidTagNameCharacters", Text: "A tag's name has none of < > % & \\ ? /", Doc: armTags},
+		{ID: ruleTagTwice, Status: bad, Code: "InvalidRequestContent", Text: "Names of tags are compared without case.", Doc: armTags},
+
+		{ID: ruleGroup, Status: 404, Code: "ResourceNotFound", Text: "The container group must exist.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-not-found"},
+		{ID: ruleGroupName, Status: bad, Code: "InvalidContainerGroupName", Text: "A group's name has 1 to 63 lowercase letters, numbers and single hyphens, and begins and ends with none.", Doc: groupPage},
+		{ID: ruleUnsupported, Status: bad, Code: "NotSupported", Text: "What the pocket cloud can't do is refused, never overlooked: volumes, init containers, addresses, probes, GPUs, Windows, Spot, confidential and dedicated groups, zones, DNS, diagnostics, own keys.", Doc: createPage},
+		{ID: ruleOSType, Status: bad, Code: "InvalidOsType", Text: "A group has an osType.", Doc: "https://github.com/MicrosoftLearning/mslearn-azure-developer/pull/67"},
+		{ID: ruleRestartPolicy, Status: bad, Code: "InvalidRestartPolicy", Text: "The restart policy is Always, OnFailure or Never.", Doc: aci + "container-instances-restart-policy"},
+		{ID: ruleSKU, Status: bad, Code: "InvalidSku", Text: "The sku is Standard, Dedicated or Confidential.", Doc: groupPage},
+		{ID: rulePriority, Status: bad, Code: "InvalidPriority", Text: "The priority is Regular or Spot.", Doc: groupPage},
+		{ID: ruleIdentityType, Status: bad, Code: "InvalidIdentityType", Text: "An identity has a type.", Doc: aci + "container-instances-managed-identity"},
+		{ID: ruleIdentityUser, Status: bad, Code: "InvalidIdentityValues", Text: "User assigned identities are resource IDs, and go with their type.", Doc: aci + "container-instances-managed-identity"},
+		{ID: ruleSubnet, Status: bad, Code: "InvalidSubnet", Text: "A group has up to one subnet, given by its resource ID.", Doc: aci + "container-instances-virtual-network-concepts"},
+		{ID: ruleRegistry, Status: bad, Code: "InvalidImageRegistryCredential", Text: "A registry's credentials are a name with a password, or an identity of the group.", Doc: aci + "container-instances-using-azure-container-registry"},
+		{ID: ruleRegistryServer, Status: bad, Code: "InvalidImageRegistryCredentialServer", Text: "A registry's server has no protocol, and is given once.", Doc: groupPage},
+		{ID: ruleContainers, Status: bad, Code: "InvalidContainerCount", Text: "A group has 1 to 60 containers.", Doc: quotaPage},
+		{ID: ruleContainer, Status: 404, Code: "ContainerNotFound", Text: "The container must be the group's.", Doc: restPage + "containers/list-logs"},
+		{ID: ruleContainerName, Status: bad, Code: "InvalidContainerName", Text: "A container's name has the form of a group's.", Doc: learn + "azure/azure-resource-manager/management/resource-name-rules"},
+		{ID: ruleContainerTwice, Status: bad, Code: "DuplicateContainerName", Text: "A container's name is unique in its group.", Doc: groupPage},
+		{ID: ruleImage, Status: bad, Code: "InvalidImageName", Text: "A container has an image.", Doc: groupPage},
+		{ID: ruleInaccessible, Status: bad, Code: "InaccessibleImage", Text: "The image can be pulled (any can unless a knob lists those that there are).", Doc: trouble + "configuration-setup/inaccessible-image"},
+		{ID: ruleCommand, Status: bad, Code: "InvalidContainerCommand", Text: "A command has no NUL characters.", Doc: aci + "container-instances-start-command"},
+		{ID: ruleResources, Status: bad, Code: "ResourceRequestsNotSpecified", Text: "A container asks for CPU and memory.", Doc: "https://github.com/MicrosoftLearning/mslearn-azure-developer/pull/67"},
+		{ID: ruleResourceValue, Status: bad, Code: "InvalidResourceRequest", Text: "It asks for some of each.", Doc: groupPage},
+		{ID: ruleResourceLimit, Status: bad, Code: "InvalidResourceLimits", Text: "Limits aren't below requests.", Doc: aci + "container-instances-container-groups"},
+		{ID: ruleMemoryStep, Status: bad, Code: "InvalidMemoryRequest", Text: "Memory is asked for in steps of 0.1 GB.", Doc: aci + "container-instances-faq"},
+		{ID: ruleSize, Status: bad, Code: "ResourceRequestsExceedMaxAllowed", Text: "A group has up to 4 CPUs and 16 GB.", Doc: quotaPage},
+		{ID: ruleEnvName, Status: bad, Code: "InvalidContainerEnvironmentVariable", Text: "A variable's name has letters, digits and underscores, and begins with no digit.", Doc: aci + "container-instances-environment-variables"},
+		{ID: ruleEnvValue, Status: bad, Code: "InvalidContainerEnvironmentVariable", Text: "A variable has a value or a secure value, without NUL characters.", Doc: aci + "container-instances-environment-variables"},
+		{ID: ruleTransitioning, Status: 409, Code: "ContainerGroupTransitioning", Text: "A group with which something goes on can't be put, started, restarted or stopped (nor deleted, by a knob).", Doc: trouble + "configuration-setup/container-group-transitioning-state"},
+		{ID: ruleUpdate, Status: bad, Code: "InvalidContainerGroupUpdate", Text: "OS type, restart policy, subnet, CPU and memory of a group that hasn't ended can't be changed.", Doc: updatePage},
+		{ID: rulePatch, Status: bad, Code: "InvalidRequestContent", Text: "A PATCH changes tags alone.", Doc: restPage + "container-groups/update"},
+		{ID: ruleQuota, Status: bad, Code: "ContainerGroupQuotaReached", Text: "There are up to 100 groups, and 100 CPUs in groups that haven't ended (off unless set).", Doc: quotaPage},
+		{ID: ruleThrottled, Status: 429, Code: "TooManyRequests", Text: "300 creates and 300 deletes an hour, 100 in 5 minutes (off unless set).", Doc: quotaPage},
+		{ID: ruleTail, Status: bad, Code: "InvalidRequestUri", Text: "tail is a positive number, timestamps true or false.", Doc: restPage + "containers/list-logs"},
+		{ID: ruleOperation, Status: 404, Code: "OperationNotFound", Text: "The operation must exist; ended ones are forgotten after a day.", Doc: learn + "azure/azure-resource-manager/management/async-operations"},
+
+		{ID: ruleVaultToken, Status: 401, Code: "Unauthorized", Text: "A call without a token is told where to get one.", Doc: kvAuth},
+		{ID: ruleVaultRights, Status: 403, Code: "Forbidden", Text: "The caller has the permission for the operation.", Doc: kvErrors},
+		{ID: ruleVaultName, Status: bad, Code: "BadParameter", Text: "A vault's name has 3 to 24 letters, digits and hyphens, and begins with a letter.", Doc: kvNames},
+		{ID: ruleSecretName, Status: bad, Code: "BadParameter", Text: "A secret's name has 1 to 127 letters, digits and hyphens.", Doc: kvNames},
+		{ID: ruleSecretVersion, Status: bad, Code: "BadParameter", Text: "A version has 32 hexadecimal digits.", Doc: kvNames},
+		{ID: ruleSecretValue, Status: bad, Code: "BadParameter", Text: "A secret has a value.", Doc: kvRest + "set-secret/set-secret"},
+		{ID: ruleSecretSize, Status: bad, Code: "BadParameter", Text: "A secret has up to 25 KiB.", Doc: kvSecrets},
+		{ID: ruleSecretTags, Status: bad, Code: "BadParameter", Text: "A secret has up to 15 tags, with names and values of up to 256 characters.", Doc: kvSecrets},
+		{ID: ruleSecretMissing, Status: 404, Code: "SecretNotFound", Text: "The secret and its version must exist.", Doc: kvRest + "get-secret/get-secret"},
+		{ID: ruleSecretDisabled, Status: 403, Code: "Forbidden", Text: "A disabled version can't be read; one outside its time can.", Doc: kvSecrets},
+		{ID: ruleSecretDeleted, Status: 409, Code: "Conflict", Text: "The name of a deleted secret stays taken until the secret is purged.", Doc: learn + "azure/key-vault/general/soft-delete-overview"},
+		{ID: ruleMaxResults, Status: bad, Code: "BadParameter", Text: "A page has up to 25 secrets.", Doc: kvRest + "get-secrets/get-secrets"},
+	}
+}
+
+// Error is the refusal of a call.
+type Error struct {
+	Status        int
+	Code, Message string
+	// Inner is the code of the inner error that Key Vault adds.
+	Inner string
+	// Rule is empty for a refusal that follows none.
+	Rule string
+}
+
+// refuse makes the refusal of a call that breaks a rule. An ID that isn't in the
+// table is a mistake in the program.
+func refuse(id, format string, args ...any) *Error {
+	r := rule(id)
+	return &Error{Status: r.Status, Code: r.Code, Message: fmt.Sprintf(format, args...), Rule: id}
+}
+
+// ruleError words a refusal as one of those for Faults.
+func ruleError(id string, f *fault.Refusal) *Error {
+	return &Error{Status: f.Status, Code: f.Code, Message: f.Message, Rule: rule(id).ID}
+}
+
+func rule(id string) Rule {
+	rules := Rules()
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id })
+	if i < 0 || rules[i].Status == 0 {
+		panic("azure: no rule " + id + " that refuses")
+	}
+	return rules[i]
+}
+
+// reply words a refusal as an API does: Resource Manager's form is
+// https://learn.microsoft.com/en-us/rest/api/azure/#error-response-content
+func (e *Error) reply(p plane, header http.Header) fault.Reply {
+	header = maps.Clone(header)
+	if e.Rule != "" {
+		header.Set(RuleHeader, e.Rule)
+	}
+	inner := map[string]any{"code": e.Code, "message": e.Message}
+	var body any = map[string]any{"error": inner}
+	switch {
+	case p == planeToken:
+		number := 0
+		if _, err := fmt.Sscanf(e.Message, "AADSTS%d:", &number); err != nil {
+			number = 90000
+		}
+		body = map[string]any{"error": e.Code, "error_description": e.Message, "error_codes": []int{number}, "timestamp": header.Get("Date"),
+			"trace_id": header.Get(requestHeader), "correlation_id": header.Get(requestHeader)}
+	case p == planeVault && e.Inner != "":
+		inner["innererror"] = map[string]string{"code": e.Inner}
+	case p == planeARM:
+		header.Set("X-Ms-Failure-Cause", "gateway")
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		panic("azure: write a refusal: " + err.Error()) // it has only strings and numbers
+	}
+	return fault.Reply{Status: e.Status, Header: header, Body: data}
+}
