@@ -1,23 +1,18 @@
 package batch
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/batch/types"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/sdk"
 )
 
 // TestPage: the kind's page names every right that is needed, every state of a
 // job and every reason that one may end with.
 func TestPage(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/drivers/aws-batch.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(data)
 	want := []string{"iam:PassRole", "sts:GetCallerIdentity", "batch:DescribeJobQueues"}
 	for _, s := range types.JobStatus("").Values() {
 		want = append(want, "`"+string(s)+"`")
@@ -31,12 +26,5 @@ func TestPage(t *testing.T) {
 			want = append(want, reason)
 		}
 	}
-	for _, s := range Driver().Schemes {
-		want = append(want, "secret://"+s+"/")
-	}
-	for _, w := range want {
-		if !strings.Contains(page, w) {
-			t.Errorf("docs/drivers/aws-batch.md doesn't name %s", w)
-		}
-	}
+	drivertest.PageNames(t, Driver(), want...)
 }

@@ -17,30 +17,16 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/providertest"
 )
 
 // TestF8LostReply: a job whose reply was lost is found by its name and adopted,
 // by this process and by any other; it was submitted once and ran once.
 func TestF8LostReply(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.Open()
-	l := w.Plan(p, shell(w.Mark("lost")+"; sleep 100"))
-	w.cloud.Faults().Add(fault.Rule{Action: "batch:SubmitJob", Count: 1, Effect: fault.Effect{Drop: true}})
-	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || sdk.IsClear(err) {
-		t.Fatalf("a lost reply: got %v", err)
-	}
-	w.Eventually("running job", func() bool { return w.Marked("lost") == 1 })
-	found, err := w.Open().FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l, SentAt: time.Now()})
-	if err != nil || found.Outcome != sdk.FindFound || len(found.Jobs) != 1 || found.Jobs[0].AttemptID != l.AttemptID {
-		t.Fatalf("found %+v, %v", found, err)
-	}
-	// Sent again by the process that is in doubt, the launch is looked up first.
-	again, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
-	if err != nil || !again.Adopted || again.Handle.ID != found.Jobs[0].Handle.ID {
-		t.Errorf("sent again: %+v, %v", again, err)
-	}
-	if n := w.Count("batch:SubmitJob"); n != 1 || w.Marked("lost") != 1 {
-		t.Errorf("%d submits, ran %d times", n, w.Marked("lost"))
+	w.OneJobPerLaunch("batch:SubmitJob")
+	if n := w.Count("batch:SubmitJob"); n != 2 {
+		t.Errorf("%d submits of two launches", n)
 	}
 }
 
@@ -67,51 +53,37 @@ func TestF8NotFoundProvesNothing(t *testing.T) {
 	}
 }
 
+// mutations are the calls by which the driver changes something.
+func mutations() []drivertest.Mutation {
+	disk := func(gib int64) func(s *sdk.JobSpec) { return func(s *sdk.JobSpec) { s.EphemeralStorage = gib << 30 } }
+	return []drivertest.Mutation{
+		{Action: "batch:RegisterJobDefinition", Op: providertest.OpRunJob, Before: true, With: disk(30)},
+		{Action: "batch:SubmitJob", Op: providertest.OpRunJob},
+		{Action: "batch:TagResource", Op: providertest.OpRenewExpiry},
+		{Action: "batch:TerminateJob", Op: providertest.OpCancelJob},
+		{Action: "batch:DeregisterJobDefinition", Op: providertest.OpCleanupJob, With: disk(40)},
+	}
+}
+
+func calm(t testing.TB) *drivertest.World[*provider] {
+	return newWorld(t, pocket.Options{}, nil).World
+}
+
 // TestNoRetriesOfTheSDK: a call that changes something is sent once, whatever
 // becomes of its reply.
 func TestNoRetriesOfTheSDK(t *testing.T) {
-	for name, effect := range map[string]fault.Effect{
-		"dropped reply": {Drop: true}, "reset": {Reset: true}, "500": {Refuse: &fault.Refusal{Status: 500, Code: "ServerException", Message: "internal"}},
-		"throttled": {Refuse: pocket.Throttle()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, pocket.Options{}, nil)
-			p := w.Open()
-			h := w.Run(p, w.Plan(p, shell("sleep 100")))
-			w.Running(p, h)
-			for action, call := range map[string]func() error{
-				"batch:SubmitJob": func() error {
-					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, shell("true"))})
-					return err
-				},
-				"batch:RegisterJobDefinition": func() error {
-					spec := shell("true")
-					spec.User = "nobody"
-					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, spec)})
-					return err
-				},
-				"batch:TagResource": func() error {
-					_, err := p.RenewExpiry(t.Context(), sdk.RenewExpiryRequest{Handle: h, Expires: time.Now().Add(time.Hour)})
-					return err
-				},
-				"batch:TerminateJob": func() error {
-					_, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h})
-					return err
-				},
-			} {
-				before := w.Count(action)
-				remove := w.cloud.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: effect})
-				if err := call(); err == nil {
-					t.Errorf("%s: no error", action)
-				}
-				remove()
-				if n := w.Count(action) - before; n != 1 {
-					t.Errorf("%s: %d requests instead of 1", action, n)
-				}
-			}
-		})
-	}
+	drivertest.SendsOnce(t, calm, mutations(), map[string]*fault.Refusal{
+		"500": {Status: 500, Code: "ServerException", Message: "internal"}, "throttled": pocket.Throttle()})
 }
+
+// TestLostReplies: what lost its reply is done once, and done when asked again.
+func TestLostReplies(t *testing.T) { drivertest.OutlivesLostReplies(t, calm, mutations()) }
+
+// TestCancelledCalls: what is cancelled returns at once.
+func TestCancelledCalls(t *testing.T) { drivertest.EndsWithItsContext(t, calm, mutations()) }
+
+// TestCredentialsStaySecret: the secret key is in nothing but signatures.
+func TestCredentialsStaySecret(t *testing.T) { calm(t).CredentialsStaySecret("batch:DescribeJobs") }
 
 // TestUnsent: whatever becomes of the calls before the submit, the launch isn't in
 // doubt: it may be sent again, and makes one job.
@@ -151,16 +123,12 @@ func TestUnsent(t *testing.T) {
 func TestThrottledSubmit(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
-	l := w.Plan(p, shell("true"))
-	w.cloud.Faults().Add(fault.Rule{Action: "batch:SubmitJob", Count: 1, Effect: fault.Effect{Refuse: pocket.Throttle()}})
-	_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
-	var e *sdk.Error
-	if !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || !e.Retryable || e.Reason != sdk.ReasonQueued || !sdk.IsClear(err) {
-		t.Errorf("got %v", err)
-	}
-	w.Ended(p, w.Run(p, l))
-	if n := w.Count("batch:ListJobs"); n != 0 {
-		t.Errorf("%d searches for what was clearly refused", n)
+	w.WaitsForRoom(p, func() func() {
+		return w.cloud.Faults().Add(fault.Rule{Action: "batch:SubmitJob", Count: 1, Effect: fault.Effect{Refuse: pocket.Throttle()}})
+	}, sdk.ReasonQueued, "")
+	// What was clearly refused isn't searched for, but by the check itself.
+	if n := w.Count("batch:ListJobs"); n != 1 {
+		t.Errorf("%d searches", n)
 	}
 }
 
@@ -315,20 +283,13 @@ func TestSecretsInNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, value := range []string{stored, param, seen} {
-		if bytes.Contains(encoded, []byte(value)) || bytes.Contains(w.Logged(), []byte(value)) {
-			t.Errorf("%s is in the launch or the log", value)
+		if bytes.Contains(encoded, []byte(value)) {
+			t.Errorf("%s is in the launch", value)
 		}
 	}
-	for _, c := range w.cloud.Calls().Calls("") {
-		for _, value := range []string{stored, param} {
-			if bytes.Contains(c.Request, []byte(value)) || bytes.Contains(c.Reply, []byte(value)) {
-				t.Errorf("%s is in a call of %s", value, c.Action)
-			}
-		}
-		if bytes.Contains(c.Request, []byte(seen)) && c.Action != "batch:SubmitJob" {
-			t.Errorf("the visible value is in a request of %s", c.Action)
-		}
-	}
+	w.Unseen(stored)
+	w.Unseen(param)
+	w.Unseen(seen, "batch:SubmitJob", "batch:DescribeJobs")
 }
 
 // TestOverridesMove: what the overrides of a task can't hold goes into the

@@ -1,21 +1,16 @@
 package ecs
 
 import (
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/sdk"
 )
 
 // TestPage: the kind's page names every right that is needed, every state of a
 // task and every reason that one may end with.
 func TestPage(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/drivers/aws-ecs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(data)
 	want := []string{statusProvisioning, statusPending, statusActivating, statusRunning, statusStopped, "iam:PassRole", "sts:GetCallerIdentity"}
 	for _, c := range offline(t, nil).probes() {
 		want = append(want, c.action)
@@ -26,14 +21,7 @@ func TestPage(t *testing.T) {
 			want = append(want, reason)
 		}
 	}
-	for _, s := range Driver().Schemes {
-		want = append(want, "secret://"+s+"/")
-	}
-	for _, w := range want {
-		if !strings.Contains(page, w) {
-			t.Errorf("docs/drivers/aws-ecs.md doesn't name %s", w)
-		}
-	}
+	drivertest.PageNames(t, Driver(), want...)
 }
 
 // FuzzReadGroup: what groupOf wrote comes back, and nothing else is taken for it.

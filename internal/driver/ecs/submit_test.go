@@ -3,17 +3,18 @@ package ecs
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketecs "github.com/windlass-run/windlass/internal/pocket/ecs"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/providertest"
 )
 
 // TestF1Failures: a RunTask that is answered with failures has made nothing, and
@@ -21,69 +22,52 @@ import (
 func TestF1Failures(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
-	l := w.Plan(p, shell(w.Mark("f1")))
-	w.cloud.ECS().TuneKnobs(func(k *pocketecs.Knobs) { k.Placements = []string{"RESOURCE:MEMORY", pocketecs.Capacity} })
-	for range 2 {
-		_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
-		var e *sdk.Error
-		if !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || !e.Retryable || e.Reason != sdk.ReasonCapacity || !sdk.IsClear(err) {
-			t.Fatalf("got %v, want a lack of capacity that can be tried again", err)
-		}
+	for _, failure := range []string{"RESOURCE:MEMORY", pocketecs.Capacity} {
+		w.WaitsForRoom(p, func() func() {
+			w.cloud.ECS().TuneKnobs(func(k *pocketecs.Knobs) { k.Placements = []string{failure} })
+			return func() {}
+		}, sdk.ReasonCapacity, "")
 	}
-	h := w.Run(p, l)
-	if st := w.Ended(p, h); st.State != sdk.StateSucceeded {
-		t.Errorf("the job is %s: %s", st.State, st.Message)
+	if n := w.Count("ecs:RunTask"); n != 4 {
+		t.Errorf("%d calls for two launches that were refused once", n)
 	}
-	if n := w.Count("ecs:RunTask"); n != 3 || w.Marked("f1") != 1 {
-		t.Errorf("%d calls, ran %d times", n, w.Marked("f1"))
+}
+
+// mutations are the calls by which the driver changes something.
+func mutations() []drivertest.Mutation {
+	in := func(folder string) func(s *sdk.JobSpec) { return func(s *sdk.JobSpec) { s.Workdir = folder } }
+	return []drivertest.Mutation{
+		{Action: "ecs:RegisterTaskDefinition", Op: providertest.OpRunJob, Before: true, With: in("/tmp")},
+		{Action: "ecs:RunTask", Op: providertest.OpRunJob},
+		{Action: "ecs:TagResource", Op: providertest.OpRenewExpiry},
+		{Action: "ecs:StopTask", Op: providertest.OpCancelJob},
+		{Action: "ecs:DeregisterTaskDefinition", Op: providertest.OpCleanupJob, With: in("/usr")},
 	}
+}
+
+func calm(t testing.TB) *drivertest.World[*provider] {
+	return newWorld(t, pocket.Options{}, nil).World
 }
 
 // TestNoRetriesOfTheSDK: a call that changes something is sent once, whatever
 // becomes of its reply.
 func TestNoRetriesOfTheSDK(t *testing.T) {
-	for name, effect := range map[string]fault.Effect{
-		"dropped reply": {Drop: true}, "reset": {Reset: true}, "500": {Refuse: &fault.Refusal{Status: 500, Code: "ServerException", Message: "internal"}},
-		"throttled": {Refuse: pocket.Throttle()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, pocket.Options{}, nil)
-			p := w.Open()
-			h := w.Run(p, w.Plan(p, shell("sleep 100")))
-			w.Running(p, h)
-			for action, call := range map[string]func() error{
-				"ecs:RunTask": func() error {
-					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, shell("true"))})
-					return err
-				},
-				"ecs:RegisterTaskDefinition": func() error {
-					spec := shell("true")
-					spec.Workdir = "/tmp"
-					_, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: w.Plan(p, spec)})
-					return err
-				},
-				"ecs:TagResource": func() error {
-					_, err := p.RenewExpiry(t.Context(), sdk.RenewExpiryRequest{Handle: h, Expires: time.Now().Add(time.Hour)})
-					return err
-				},
-				"ecs:StopTask": func() error {
-					_, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h})
-					return err
-				},
-			} {
-				before := w.Count(action)
-				remove := w.cloud.Faults().Add(fault.Rule{Action: action, Count: 1, Effect: effect})
-				if err := call(); err == nil {
-					t.Errorf("%s: no error", action)
-				}
-				remove()
-				if n := w.Count(action) - before; n != 1 {
-					t.Errorf("%s: %d requests instead of 1", action, n)
-				}
-			}
-		})
-	}
+	drivertest.SendsOnce(t, calm, mutations(), map[string]*fault.Refusal{
+		"500": {Status: 500, Code: "ServerException", Message: "internal"}, "throttled": pocket.Throttle()})
 }
+
+// TestLostReplies: what lost its reply is done once, and done when asked again.
+func TestLostReplies(t *testing.T) { drivertest.OutlivesLostReplies(t, calm, mutations()) }
+
+// TestCancelledCalls: what is cancelled returns at once.
+func TestCancelledCalls(t *testing.T) { drivertest.EndsWithItsContext(t, calm, mutations()) }
+
+// TestOneTaskPerLaunch: processes that send one launch at once, also after a lost
+// reply, get one task.
+func TestOneTaskPerLaunch(t *testing.T) { calm(t).OneJobPerLaunch("ecs:RunTask") }
+
+// TestCredentialsStaySecret: the secret key is in nothing but signatures.
+func TestCredentialsStaySecret(t *testing.T) { calm(t).CredentialsStaySecret("ecs:DescribeTasks") }
 
 // TestF7Definitions: many equal launches at once register one definition, and
 // the last clean-up takes it away.
@@ -328,20 +312,13 @@ func TestF86SecretsInNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, value := range []string{stored, param, seen} {
-		if bytes.Contains(encoded, []byte(value)) || bytes.Contains(w.Logged(), []byte(value)) {
-			t.Errorf("%s is in the launch or the log", value)
+		if bytes.Contains(encoded, []byte(value)) {
+			t.Errorf("%s is in the launch", value)
 		}
 	}
-	for _, c := range w.cloud.Calls().Calls("") {
-		for _, value := range []string{stored, param} {
-			if bytes.Contains(c.Request, []byte(value)) || bytes.Contains(c.Reply, []byte(value)) {
-				t.Errorf("%s is in a call of %s", value, c.Action)
-			}
-		}
-		if bytes.Contains(c.Request, []byte(seen)) && c.Action != "ecs:RunTask" {
-			t.Errorf("the visible value is in a request of %s", c.Action)
-		}
-	}
+	w.Unseen(stored)
+	w.Unseen(param)
+	w.Unseen(seen, "ecs:RunTask", "ecs:DescribeTasks")
 	for action, want := range map[string]int{"secretsmanager:GetSecretValue": 0, "ssm:GetParameters": 0} {
 		if n := w.Count(action); n != want {
 			t.Errorf("the driver itself called %s %d times", action, n)
