@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/batch"
 	"github.com/aws/aws-sdk-go-v2/service/batch/types"
 
+	"github.com/windlass-run/windlass/internal/cloud/aws"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -52,6 +53,12 @@ func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (removed [
 	if name == "" || p.jobs.leave(h) {
 		return nil, nil
 	}
+	return p.deregisterUnused(ctx, name, h.ID, nil)
+}
+
+// deregisterUnused deregisters a definition unless a job, but for one, uses it.
+// Where the look for such jobs fails as noJobs allows, there are none.
+func (p *provider) deregisterUnused(ctx context.Context, name, but string, noJobs func(error) bool) (removed []string, err error) {
 	e, free, err := p.take(ctx, opClean, name)
 	if err != nil {
 		return nil, err
@@ -61,7 +68,10 @@ func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (removed [
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	used, err := p.used(ctx, opClean, name, h.ID)
+	used, err := p.used(ctx, opClean, name, but)
+	if err != nil && noJobs != nil && noJobs(err) {
+		err = nil
+	}
 	if err != nil || used {
 		return nil, err
 	}
@@ -76,6 +86,19 @@ func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (removed [
 		removed = append(removed, "job definition "+str(d.JobDefinitionArn))
 	}
 	return removed, nil
+}
+
+// dropUnused takes a refused launch's definition away again, unless it serves
+// others. It is tidying: what it can't do is the reaper's.
+func (p *provider) dropUnused(ctx context.Context, name string) {
+	if p.jobs.using(name) {
+		return
+	}
+	// A queue that isn't there has no jobs.
+	noQueue := func(err error) bool { return aws.ErrorCode(err) == "ClientException" }
+	if _, err := p.deregisterUnused(ctx, name, "", noQueue); err != nil {
+		p.log.Debug("definition not deregistered", "definition", name, "err", err)
+	}
 }
 
 // used reports whether a job of a definition, but for one, runs or is to run.

@@ -146,6 +146,13 @@ func (k *jobs) leave(h sdk.JobHandle) (shared bool) {
 	return true
 }
 
+// using reports whether a job is known that uses a definition.
+func (k *jobs) using(definition string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.uses[definition] > 0
+}
+
 // get returns a copy of what is known.
 func (k *jobs) get(id string) (job, bool) {
 	k.mu.Lock()

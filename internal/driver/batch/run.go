@@ -61,7 +61,10 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		id, err = p.submit(ctx, l.AttemptID, in)
 	}
 	if err != nil {
-		return sdk.RunJobResult{}, refused(err)
+		if err = refused(err); sdk.IsClear(err) && !sdk.IsRetryable(err) {
+			p.dropUnused(ctx, req.Definition.Name)
+		}
+		return sdk.RunJobResult{}, err
 	}
 	h := p.handle(id, req.Job.Name, req.Definition.Name, cmp.Or(req.Definition.Container.LogOptions["awslogs-group"], defaultLogGroup), p.clock.Now())
 	p.jobs.made(h)

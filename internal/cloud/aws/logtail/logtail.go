@@ -189,7 +189,8 @@ func (w *reader) find(ctx context.Context, follow bool) error {
 }
 
 // page is what one look gave. end: there is no more for now; missing: the
-// stream isn't there; unread: nobody looked, since it can't be there yet.
+// stream isn't there; unread: nobody looked, since it can't be there yet or its
+// name isn't known.
 type page struct {
 	events               []types.OutputLogEvent
 	end, missing, unread bool
@@ -254,7 +255,7 @@ func (w *reader) withOthers(ctx context.Context, rest time.Duration) (page, erro
 // alone is a look by GetLogEvents.
 func (w *reader) alone(ctx context.Context) (page, error) {
 	if w.name == "" {
-		return page{end: true, missing: true}, nil
+		return page{end: true, missing: true, unread: true}, nil
 	}
 	if w.at.token == "" && w.f != nil && !w.moved {
 		// The place was reached with others.

@@ -105,6 +105,28 @@ func TestUnknownStream(t *testing.T) {
 	})
 }
 
+// TestUnknownIsNoLook: until the stream's name is known nobody has looked, and
+// nothing counts as silence.
+func TestUnknownIsNoLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		named := time.Now().Add(5 * time.Second)
+		s := &scene{there: time.Now(), job: Job{Ended: true, Ran: true, EndSeen: named, Stream: "stream"}, named: named}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for it, err := range s.log("").Read(ctx, nil, true) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if it == (sdk.LogItem{}) {
+				break
+			}
+		}
+		if time.Now().Before(named) || s.gets == 0 {
+			t.Errorf("a look was told of after %d reads, %s before the name was known", s.gets, time.Until(named))
+		}
+	})
+}
+
 // TestNoStream: of a job that never ran the log is whole and empty; of one that
 // ran, a stream that isn't there after its end is an error that says what to do.
 func TestNoStream(t *testing.T) {
