@@ -1,0 +1,120 @@
+package aci
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
+
+	"github.com/windlass-run/windlass/internal/cloud/azure/registry"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// readEntrypoint is the member of Launch.Read that has the image's entrypoint, as
+// JSON, where the registry told it.
+const readEntrypoint = "image_entrypoint"
+
+// checkCommand refuses words that are no text.
+func (l *plan) checkCommand() {
+	s := l.spec
+	for field, list := range map[string]sdk.Argv{"entrypoint": s.Entrypoint, "args": s.Args, "image_entrypoint": s.ImageEntrypoint} {
+		for i, a := range list {
+			if !utf8.ValidString(a) {
+				l.bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), "", "is not UTF-8, and Container Instances takes text alone")
+			}
+		}
+	}
+}
+
+// command sets the one list that there is, which stands for entrypoint and
+// arguments together. An empty list is the same as none: the image's own.
+// https://learn.microsoft.com/en-us/azure/container-instances/container-instances-start-command
+func (l *plan) command(ctx context.Context, c *arm.ContainerProperties) error {
+	s := l.spec
+	if l.checkCommand(); len(l.problems) > 0 {
+		return nil
+	}
+	if s.Entrypoint == nil && s.Args == nil {
+		return nil
+	}
+	entry := s.Entrypoint
+	if entry == nil {
+		var ok bool
+		var err error
+		if entry, ok, err = l.imageEntrypoint(ctx); !ok {
+			return err
+		}
+	}
+	words := append(append([]string{}, entry...), s.Args...)
+	if len(words) == 0 {
+		l.bad(sdk.InvalidArgument, "args", "", "nothing is left to run: entrypoint and args are both empty")
+		return nil
+	}
+	for _, w := range words {
+		c.Command = append(c.Command, to.Ptr(w))
+	}
+	return nil
+}
+
+// imageEntrypoint is what the image's own entrypoint is: what the spec says, else
+// what the image's registry tells. ok is false where nothing does, which the plan
+// or the error says.
+func (l *plan) imageEntrypoint(ctx context.Context) (_ sdk.Argv, ok bool, _ error) {
+	if l.spec.ImageEntrypoint != nil {
+		return l.spec.ImageEntrypoint, true, nil
+	}
+	unknown := func(why string) {
+		l.bad(sdk.FailedPrecondition, "image_entrypoint", "", "Container Instances has one list for entrypoint and arguments, so the image's own entrypoint has to be known, and %s; say image_entrypoint, or entrypoint", why)
+	}
+	user, password, why, err := l.login(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if why != "" {
+		unknown(why)
+		return nil, false, nil
+	}
+	limit := l.p.session.Timeout()
+	ctx, cancel := context.WithTimeout(ctx, min(limit, 30*time.Second))
+	defer cancel()
+	got, err := registry.Entrypoint(ctx, l.spec.Image, registry.Login{Username: user, Password: password})
+	if ctx.Err() != nil && sdk.CodeOf(context.Cause(ctx)) == sdk.Canceled {
+		return nil, false, l.p.fail(sdk.Canceled, opPrepare, context.Cause(ctx))
+	}
+	if err != nil {
+		unknown("its registry doesn't tell it: " + err.Error())
+		return nil, false, nil
+	}
+	text, err := sdk.EncodeCanonical(got)
+	if err != nil {
+		return nil, false, l.p.fail(sdk.Internal, opPrepare, err)
+	}
+	l.read = map[string]string{readEntrypoint: string(text)}
+	return got, true, nil
+}
+
+// login is the user whom the image's registry knows, none where it is public. why
+// says why there can be none.
+func (l *plan) login(ctx context.Context) (user string, password sdk.SecretValue, why string, _ error) {
+	host, err := registry.Host(l.spec.Image)
+	if err != nil {
+		return "", sdk.SecretValue{}, err.Error(), nil
+	}
+	for _, reg := range l.place.Registries {
+		if !registry.Same(reg.Server, host) {
+			continue
+		}
+		if reg.Identity != "" {
+			return "", sdk.SecretValue{}, "the registry " + reg.Server + " is one for identities of the group alone", nil
+		}
+		v, err := l.p.resolve(ctx, opPrepare, reg.Password)
+		if err != nil {
+			return "", sdk.SecretValue{}, "", err
+		}
+		return reg.Username, v, "", nil
+	}
+	return "", sdk.SecretValue{}, "", nil
+}
