@@ -262,7 +262,7 @@ func TestSecretsInNoRequest(t *testing.T) {
 	const stored, param, seen = "canary-stored-0123456789", "canary-param-0123456789", "canary-visible-0123456789"
 	w.cloud.Secrets().Put("db", `{"password":"`+stored+`"}`)
 	w.cloud.Parameters().Put("/prod/key", param)
-	w.Secrets["secret://env/SEEN"] = seen
+	w.Secrets.Set("SEEN", []byte(seen))
 	spec := shell(`printf '%s%s%s' "$DB" "$KEY" "$SEEN" | wc -c`)
 	spec.Secrets = map[string]sdk.SecretRef{"DB": "secret://aws-sm/db#password", "KEY": "secret://aws-ssm/prod/key", "SEEN": "secret://env/SEEN"}
 	spec.AllowVisibleSecret = true

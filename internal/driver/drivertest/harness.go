@@ -16,7 +16,8 @@ type Hooks struct {
 	// Action names the call that stands for an operation, as the rules of faults
 	// do: the first that the operation makes. Empty says that it makes none.
 	Action func(op providertest.Op) string
-	// PutSecret stores a value where the cloud itself fetches it.
+	// PutSecret stores a value where the cloud itself fetches it. Where it is nil
+	// the suite's secrets are the submitter's.
 	PutSecret func(t providertest.T, name string, value []byte) sdk.SecretRef
 	// Left lists what there is of a run on the cloud.
 	Left func(t providertest.T, run sdk.ID) []string
@@ -52,6 +53,9 @@ func (w *World[P]) Harness(hooks Hooks) providertest.Harness {
 		Parallel:   16,
 		Poll:       5 * time.Millisecond,
 		Second:     300 * time.Millisecond,
+	}
+	if hooks.PutSecret == nil {
+		h.Secrets = w.Secrets
 	}
 	h.Faults.Vanish = hooks.Vanish
 	if hooks.Hide != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/providertest"
 )
 
 // Patience is how long a test waits for what must happen.
@@ -70,8 +71,8 @@ type World[P Provider] struct {
 	Config map[string]any
 	// Owner and Ledger are those of each provider.
 	Owner, Ledger string
-	// Secrets are what the submitter can resolve.
-	Secrets Secrets
+	// Secrets are what the submitter can resolve, of the scheme env.
+	Secrets *providertest.Secrets
 
 	setup Setup
 	marks string
@@ -83,7 +84,7 @@ func New[P Provider](t testing.TB, s Setup) *World[P] {
 	t.Helper()
 	ids := sdk.NewIDSource(sdk.SystemClock())
 	w := &World[P]{T: t, setup: s, Config: maps.Clone(s.Config), Owner: "suite-" + ids.NewID().Short(), Ledger: ids.NewID().String(),
-		Secrets: Secrets{}, marks: t.TempDir()}
+		Secrets: &providertest.Secrets{}, marks: t.TempDir()}
 	for k, v := range s.Change {
 		if v == nil {
 			delete(w.Config, k)
@@ -284,18 +285,6 @@ func (w *World[P]) Count(action string) int { return w.setup.Calls.Count(action)
 
 // Logged is what the providers have logged.
 func (w *World[P]) Logged() []byte { return w.log.bytes() }
-
-// Secrets resolves secrets by reference.
-type Secrets map[sdk.SecretRef]string
-
-// ResolveSecret implements sdk.SecretResolver.
-func (m Secrets) ResolveSecret(_ context.Context, ref sdk.SecretRef) (sdk.SecretValue, error) {
-	v, ok := m[ref]
-	if !ok {
-		return sdk.SecretValue{}, sdk.Errorf(sdk.NotFound, "resolve secret", "%s is not set", ref)
-	}
-	return sdk.NewSecretValue([]byte(v)), nil
-}
 
 // WrongClock is this machine's clock, and wrong.
 type WrongClock struct {
