@@ -92,7 +92,7 @@ func TestF53BatchOnePoller(t *testing.T) {
 	executor := run.NewScripted(func(s run.Spec) run.Play {
 		return run.Play{Stdout: []byte("hello from " + s.Name + "\n"), For: 2 * time.Second}
 	})
-	r := newBatchRig(t, pocket.Options{Executor: executor}, map[string]any{"describe_rate": rate, "log_rate": 5000})
+	r := newBatchRig(t, pocket.Options{Executor: executor}, map[string]any{"describe_rate": rate, "log_rate": 20, "log_quiet": "4s", "log_max": "1m"})
 	r.cloud.SetLimits(pocket.BatchLimits())
 	r.poll = 500 * time.Millisecond
 	r.start()
@@ -126,7 +126,7 @@ func TestF53BatchOnePoller(t *testing.T) {
 	if most := 2*rate + int(rate*took.Seconds()) + 1; reads > most {
 		t.Errorf("%d reads within %s, the budget is %d", reads, took.Round(time.Second), most)
 	}
-	for action, most := range map[string]int{"batch:SubmitJob": jobs, "batch:RegisterJobDefinition": 2, "batch:DescribeJobDefinitions": 10, "batch:TerminateJob": 0} {
+	for action, most := range map[string]int{"batch:SubmitJob": jobs, "logs:GetLogEvents": jobs / 4, "logs:FilterLogEvents": jobs / 4, "batch:RegisterJobDefinition": 2, "batch:DescribeJobDefinitions": 10, "batch:TerminateJob": 0} {
 		if n := r.count(action); n > most {
 			t.Errorf("%d calls of %s, at most %d are due", n, action, most)
 		}

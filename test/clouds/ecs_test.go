@@ -123,7 +123,7 @@ func TestF53OnePoller(t *testing.T) {
 	executor := run.NewScripted(func(s run.Spec) run.Play {
 		return run.Play{Stdout: []byte("hello from " + s.Name + "\n"), For: 2 * time.Second}
 	})
-	r := newRig(t, pocket.Options{Executor: executor}, map[string]any{"describe_rate": rate, "log_rate": 5000, "log_quiet": "4s", "log_max": "1m"})
+	r := newRig(t, pocket.Options{Executor: executor}, map[string]any{"describe_rate": rate, "log_rate": 20, "log_quiet": "4s", "log_max": "1m"})
 	r.poll = 500 * time.Millisecond
 	r.start()
 	begun := time.Now()
@@ -156,7 +156,7 @@ func TestF53OnePoller(t *testing.T) {
 	if most := 2*rate + int(rate*took.Seconds()) + 1; reads > most {
 		t.Errorf("%d reads within %s, the budget is %d", reads, took.Round(time.Second), most)
 	}
-	for action, most := range map[string]int{"ecs:RunTask": jobs, "ecs:RegisterTaskDefinition": 1, "ecs:DescribeTaskDefinition": 5, "ecs:StopTask": 0} {
+	for action, most := range map[string]int{"ecs:RunTask": jobs, "logs:GetLogEvents": jobs / 4, "logs:FilterLogEvents": jobs / 4, "ecs:RegisterTaskDefinition": 1, "ecs:DescribeTaskDefinition": 5, "ecs:StopTask": 0} {
 		if n := r.count(action); n > most {
 			t.Errorf("%d calls of %s, at most %d are due", n, action, most)
 		}
