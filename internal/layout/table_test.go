@@ -50,7 +50,6 @@ var layers = []layer{
 	{path: "internal/telemetry", may: []string{"sdk"}},
 
 	{path: "internal/cloud/*", may: []string{"sdk"}},
-	{path: "internal/driver/drivertest", may: []string{"sdk", "sdk/providertest", "internal/pocket", "internal/testwait"}, stdOnly: true, testing: true},
 	{path: "internal/driver/local", may: []string{"sdk"}},
 	{path: "internal/driver/docker", may: []string{"sdk", "internal/cloud/docker"}},
 	{path: "internal/driver/compose", may: []string{"sdk", "internal/cloud/docker"}},
@@ -61,6 +60,7 @@ var layers = []layer{
 	{path: "internal/driver/cloudrun", may: []string{"sdk", "internal/cloud/gcp"}},
 	{path: "internal/driver/aci", may: []string{"sdk", "internal/cloud/azure"}},
 	{path: "internal/driver/appplatform", may: []string{"sdk", "internal/cloud/do"}},
+	{path: "internal/driver/drivertest", may: []string{"sdk", "sdk/providertest", "internal/pocket", "internal/testwait"}, stdOnly: true, testing: true},
 
 	{path: "internal/joblog", may: []string{"sdk"}},
 	{path: "internal/ledger", may: []string{"sdk"}},

@@ -107,23 +107,24 @@ func SendsOnce[P Provider](t *testing.T, world func(t testing.TB) *World[P], mut
 		effects[name] = fault.Effect{Refuse: r}
 	}
 	for name, effect := range effects {
-		t.Run(name, func(t *testing.T) {
-			w := world(t)
-			p := w.Open()
-			for _, m := range mutations {
-				call, _ := w.ready(p, m)
-				before := w.Count(m.Action)
-				remove := w.setup.Faults.Add(fault.Rule{Action: m.Action, Effect: effect})
-				err := call(t.Context())
-				remove()
-				if n := w.Count(m.Action) - before; n != 1 {
-					t.Errorf("%s went out %d times", m.Action, n)
-				}
-				if err == nil || effect.Refuse == nil && !w.inDoubt(m, err) {
-					t.Errorf("%s: got %v (clear: %t)", m.Action, err, sdk.IsClear(err))
-				}
-			}
-		})
+		t.Run(name, func(t *testing.T) { world(t).sendsOnce(mutations, effect) })
+	}
+}
+
+func (w *World[P]) sendsOnce(mutations []Mutation, effect fault.Effect) {
+	p := w.Open()
+	for _, m := range mutations {
+		call, _ := w.ready(p, m)
+		before := w.Count(m.Action)
+		remove := w.setup.Faults.Add(fault.Rule{Action: m.Action, Effect: effect})
+		err := call(w.T.Context())
+		remove()
+		if n := w.Count(m.Action) - before; n != 1 {
+			w.T.Errorf("%s went out %d times", m.Action, n)
+		}
+		if err == nil || effect.Refuse == nil && !w.inDoubt(m, err) {
+			w.T.Errorf("%s: got %v (clear: %t)", m.Action, err, sdk.IsClear(err))
+		}
 	}
 }
 
@@ -131,43 +132,44 @@ func SendsOnce[P Provider](t *testing.T, world func(t testing.TB) *World[P], mut
 // it is asked for again, and that a launch's job then runs once.
 func OutlivesLostReplies[P Provider](t *testing.T, world func(t testing.TB) *World[P], mutations []Mutation) {
 	for _, m := range mutations {
-		t.Run(m.Action, func(t *testing.T) {
-			w := world(t)
-			p := w.Open()
-			call, done := w.ready(p, m)
-			w.setup.Faults.Add(fault.Rule{Action: m.Action, Count: 1, Effect: fault.Effect{Drop: true}})
-			if err := call(t.Context()); err == nil || !w.inDoubt(m, err) {
-				t.Errorf("a lost reply: got %v (clear: %t)", err, sdk.IsClear(err))
-			}
-			if err := call(t.Context()); err != nil {
-				t.Fatalf("again: %v", err)
-			}
-			done()
-		})
+		t.Run(m.Action, func(t *testing.T) { world(t).outlivesLostReply(m) })
+	}
+}
+
+func (w *World[P]) outlivesLostReply(m Mutation) {
+	call, done := w.ready(w.Open(), m)
+	w.setup.Faults.Add(fault.Rule{Action: m.Action, Count: 1, Effect: fault.Effect{Drop: true}})
+	if err := call(w.T.Context()); err == nil || !w.inDoubt(m, err) {
+		w.T.Errorf("a lost reply: got %v (clear: %t)", err, sdk.IsClear(err))
+	}
+	if err := call(w.T.Context()); err != nil {
+		w.T.Fatalf("again: %v", err)
+	}
+	done()
+}
+
+// EndsWithItsContext checks that an operation that is cancelled while its call
+// hangs returns at once, and claims to know nothing of what came of the call.
+func EndsWithItsContext[P Provider](t *testing.T, world func(t testing.TB) *World[P], mutations []Mutation) {
+	for _, m := range mutations {
+		t.Run(m.Action, func(t *testing.T) { world(t).endsWithItsContext(m, atOnce) })
 	}
 }
 
 // atOnce is far below the time-out of a call, and generous to a busy machine.
 const atOnce = 15 * time.Second
 
-// EndsWithItsContext checks that an operation that is cancelled while its call
-// hangs returns at once, and claims to know nothing of what came of the call.
-func EndsWithItsContext[P Provider](t *testing.T, world func(t testing.TB) *World[P], mutations []Mutation) {
-	for _, m := range mutations {
-		t.Run(m.Action, func(t *testing.T) {
-			w := world(t)
-			call, _ := w.ready(w.Open(), m)
-			entered, release := w.setup.Faults.Hold(m.Action)
-			defer release()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			done := make(chan error, 1)
-			go func() { done <- call(ctx) }()
-			testwait.Receive(t, Patience, "call at the cloud", entered)
-			cancel()
-			if err := testwait.Receive(t, atOnce, "end of the operation", done); sdk.CodeOf(err) != sdk.Canceled {
-				t.Errorf("got %v, want Canceled", err)
-			}
-		})
+func (w *World[P]) endsWithItsContext(m Mutation, within time.Duration) {
+	call, _ := w.ready(w.Open(), m)
+	entered, release := w.setup.Faults.Hold(m.Action)
+	defer release()
+	ctx, cancel := context.WithCancel(w.T.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- call(ctx) }()
+	testwait.Receive(w.T, Patience, "call at the cloud", entered)
+	cancel()
+	if err := testwait.Receive(w.T, within, "end of the operation", done); sdk.CodeOf(err) != sdk.Canceled {
+		w.T.Errorf("got %v, want Canceled", err)
 	}
 }
