@@ -135,7 +135,7 @@ func (s *Server) issueToken(c *call) (result, *Error) {
 	if g := form.Get("grant_type"); g != "client_credentials" {
 		return result{}, refuse(ruleGrant, "AADSTS70003: The app requested an unsupported grant type '%s'.", g)
 	}
-	resource, ok := strings.CutSuffix(form.Get("scope"), "/.default")
+	resource, ok := strings.CutSuffix(withoutOpenID(form.Get("scope")), "/.default")
 	if c.route.action == actionTokenV1 {
 		resource = form.Get("resource")
 		ok = resource != ""
@@ -166,6 +166,15 @@ func (s *Server) issueToken(c *call) (result, *Error) {
 		out.ExpiresIn, out.ExtExpiresIn, out.ExpiresOn, out.Resource = strconv.Itoa(left), strconv.Itoa(left), strconv.FormatInt(until.Unix(), 10), resource
 	}
 	return result{http.StatusOK, out}, nil
+}
+
+// withoutOpenID leaves out the scopes that Microsoft's own library adds to every
+// request, which mean nothing for a service principal. See
+// https://learn.microsoft.com/en-us/entra/identity-platform/scopes-oidc#openid-connect-scopes
+func withoutOpenID(scope string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(scope), func(s string) bool {
+		return s == "openid" || s == "offline_access" || s == "profile"
+	}), " ")
 }
 
 // identityToken gives the machine's managed identity a token, as App Service
