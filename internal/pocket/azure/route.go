@@ -51,7 +51,7 @@ const (
 // groups the pocket cloud understands; the members are those of 2023-05-01. See
 // https://learn.microsoft.com/en-us/azure/templates/microsoft.containerinstance/change-log/containergroups
 func containerVersions() []string {
-	return []string{"2021-03-01", "2021-07-01", "2021-09-01", "2021-10-01", "2022-09-01", "2023-05-01"}
+	return []string{"2021-03-01", "2021-07-01", "2021-09-01", "2021-10-01", "2022-09-01", "2022-10-01-preview", "2023-05-01"}
 }
 
 // vaultVersions are those of Key Vault's secrets. See
