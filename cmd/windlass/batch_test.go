@@ -59,6 +59,7 @@ func onBatch(t *testing.T, keeper string) (*program, *pocket.Server) {
 // TestBatchRun runs a job through the real program: its output, its code, its
 // record, and nothing left behind.
 func TestBatchRun(t *testing.T) {
+	t.Parallel()
 	p, cloud := onBatch(t, "off")
 	out, code := p.do("run", "--on", "aws-batch", "--image", "busybox:local", "-e", "WHO=world", "--", "sh", "-c", `echo "hello $WHO"; echo '$(x) {{y}}' >&2; exit 7`)
 	if code != 7 || !strings.Contains(out, "hello world\n") || !strings.Contains(out, "$(x) {{y}}\n") {
@@ -85,6 +86,7 @@ func TestBatchRun(t *testing.T) {
 // TestBatchLostReply: a submit whose reply is lost is found and followed; it ran
 // once.
 func TestBatchLostReply(t *testing.T) {
+	t.Parallel()
 	p, cloud := onBatch(t, "off")
 	cloud.Faults().Add(fault.Rule{Action: "batch:SubmitJob", Count: 1, Effect: fault.Effect{Drop: true}})
 	out, code := p.do("run", "--on", "aws-batch", "--image", "busybox:local", "--", "sh", "-c", "echo once; exit 3")
@@ -99,6 +101,7 @@ func TestBatchLostReply(t *testing.T) {
 // TestBatchInterrupt: Ctrl-C terminates the job, and the program waits for the
 // proof.
 func TestBatchInterrupt(t *testing.T) {
+	t.Parallel()
 	p, cloud := onBatch(t, "on")
 	cmd := p.command("run", "--on", "aws-batch", "--image", "busybox:local", "--", "sh", "-c", `trap 'echo bye; exit 9' TERM; echo up; while :; do sleep 0.1; done`)
 	var out, errs lockedBuffer

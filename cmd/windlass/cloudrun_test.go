@@ -56,6 +56,7 @@ func onCloudRun(t *testing.T, keeper string) (*program, *pocket.Server) {
 // TestCloudRunRun runs a job through the real program: its output, its code, its
 // record, and nothing left behind.
 func TestCloudRunRun(t *testing.T) {
+	t.Parallel()
 	p, cloud := onCloudRun(t, "off")
 	out, code := p.do("run", "--on", "gcp-cloudrun", "--image", "busybox:local", "-e", "WHO=world", "--", "sh", "-c", `echo "hello $WHO"; echo '$(x) {{y}}'; exit 7`)
 	if code != 7 || out != "hello world\n$(x) {{y}}\n" {
@@ -77,6 +78,7 @@ func TestCloudRunRun(t *testing.T) {
 // TestCloudRunInterrupt: Ctrl-C cancels the execution, and the program waits for
 // the proof.
 func TestCloudRunInterrupt(t *testing.T) {
+	t.Parallel()
 	p, cloud := onCloudRun(t, "on")
 	cmd := p.command("run", "--on", "gcp-cloudrun", "--image", "busybox:local", "--", "sh", "-c", `trap 'echo bye; exit 9' TERM; echo up; while :; do sleep 0.1; done`)
 	var out, errs lockedBuffer
@@ -106,6 +108,7 @@ func TestCloudRunInterrupt(t *testing.T) {
 // TestCloudRunDetached: the keeper drives a run whose command has gone; other
 // commands follow, wait and tell its code.
 func TestCloudRunDetached(t *testing.T) {
+	t.Parallel()
 	p, cloud := onCloudRun(t, "on")
 	out, code := p.do("run", "-d", "--on", "gcp-cloudrun", "--image", "busybox:local", "--", "sh", "-c", "echo begin; sleep 1; echo end; exit 4")
 	id := strings.TrimSpace(out)

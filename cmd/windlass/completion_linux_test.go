@@ -14,6 +14,7 @@ import (
 // TestBashCompletes sources the script into a bash without the package
 // bash-completion, and asks it as the Tab key does.
 func TestBashCompletes(t *testing.T) {
+	t.Parallel()
 	bash := testneed.Program(t, "bash")
 	p := newProgram(t, "off")
 	bin := filepath.Join(p.dir, "bin")

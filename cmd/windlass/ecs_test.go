@@ -59,6 +59,7 @@ func onECS(t *testing.T, keeper string) (*program, *pocket.Server) {
 // TestECSRun runs a job through the real program: its output, its code, its
 // record, and nothing left behind.
 func TestECSRun(t *testing.T) {
+	t.Parallel()
 	p, cloud := onECS(t, "off")
 	out, code := p.do("run", "--on", "aws-ecs", "--image", "busybox:local", "-e", "WHO=world", "--", "sh", "-c", `echo "hello $WHO"; echo '$(x) {{y}}' >&2; exit 7`)
 	if code != 7 || !strings.Contains(out, "hello world\n") || !strings.Contains(out, "$(x) {{y}}\n") {
@@ -79,6 +80,7 @@ func TestECSRun(t *testing.T) {
 
 // TestECSNoProgram: a program that the image doesn't have is 127, as with docker run.
 func TestECSNoProgram(t *testing.T) {
+	t.Parallel()
 	p, _ := onECS(t, "off")
 	if _, code := p.do("run", "--on", "aws-ecs", "--image", "busybox:local", "--", "no-such-program"); code != 127 {
 		t.Errorf("exit %d", code)
@@ -87,6 +89,7 @@ func TestECSNoProgram(t *testing.T) {
 
 // TestECSInterrupt: Ctrl-C stops the task, and the program waits for the proof.
 func TestECSInterrupt(t *testing.T) {
+	t.Parallel()
 	p, cloud := onECS(t, "on")
 	cmd := p.command("run", "--on", "aws-ecs", "--image", "busybox:local", "--", "sh", "-c", `trap 'echo bye; exit 9' TERM; echo up; while :; do sleep 0.1; done`)
 	var out, errs lockedBuffer
@@ -124,6 +127,7 @@ func TestECSInterrupt(t *testing.T) {
 // TestECSDetached: the keeper drives a run whose command has gone, with the
 // credentials that it brought; other commands follow, wait and tell its code.
 func TestECSDetached(t *testing.T) {
+	t.Parallel()
 	p, cloud := onECS(t, "on")
 	out, code := p.do("run", "-d", "--on", "aws-ecs", "--image", "busybox:local", "--", "sh", "-c", "echo begin; sleep 1; echo end; exit 4")
 	id := strings.TrimSpace(out)
@@ -142,6 +146,7 @@ func TestECSDetached(t *testing.T) {
 // TestECSFromElsewhere: a machine without the ledger's row tells the state, reads
 // the output and stops the job, by what the task carries alone.
 func TestECSFromElsewhere(t *testing.T) {
+	t.Parallel()
 	p, cloud := onECS(t, "on")
 	out, code := p.do("run", "-d", "--on", "aws-ecs", "--image", "busybox:local", "--", "sh", "-c", "echo up; exec sleep 1000")
 	id := strings.TrimSpace(out)
@@ -177,6 +182,7 @@ func TestECSFromElsewhere(t *testing.T) {
 // TestECSFollowFromElsewhere: following a log from a machine without the
 // ledger's row ends when the job and its output have.
 func TestECSFollowFromElsewhere(t *testing.T) {
+	t.Parallel()
 	p, _ := onECS(t, "off")
 	cmd := p.command("run", "--on", "aws-ecs", "--image", "busybox:local", "--json", "--", "sh", "-c", "echo begin; sleep 1; echo end; exit 4")
 	var out lockedBuffer

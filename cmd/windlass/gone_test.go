@@ -13,6 +13,7 @@ import (
 // TestDeletedFolder: in a folder that was deleted, a local run needs -w, and then
 // works.
 func TestDeletedFolder(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	run := func(args ...string) (string, int) {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 // container has read its input, which comes over a connection that some process
 // must hold.
 func TestDetachedInputIsWhole(t *testing.T) {
+	t.Parallel()
 	testneed.Docker(t)
 	p := newProgram(t, "on")
 	if host := os.Getenv(testneed.DockerEnv); host != "" {

@@ -87,6 +87,7 @@ func (p *program) killKeeper(pid int) {
 // TestCommandsThatStartNoKeeper: what only looks starts no process, though an
 // open run has nobody who drives it.
 func TestCommandsThatStartNoKeeper(t *testing.T) {
+	t.Parallel()
 	p := withKeeper(t)
 	p.env = append(p.env, "WINDLASS_KEEPER=off")
 	cmd := p.command("run", "--on", "fake", "--image", "i", "--name", "left", "--", "hang")
@@ -119,6 +120,7 @@ func TestCommandsThatStartNoKeeper(t *testing.T) {
 // TestCommandsOutliveTheirKeeper: whoever waits for a run starts another keeper
 // when the one that drives it is killed.
 func TestCommandsOutliveTheirKeeper(t *testing.T) {
+	t.Parallel()
 	p := withKeeper(t)
 	type end struct {
 		out  string
@@ -176,6 +178,7 @@ func lines(n int) string {
 // each for its own run, and leaves none of them in a file, in its arguments, its
 // environment or its log.
 func TestF84KeeperKeepsSecrets(t *testing.T) {
+	t.Parallel()
 	canaries := []string{"canary-aa-0c9d17e2b5", "canary-bb-77f1c2a9d3", "canary-file-5be0917c42"}
 	p := withKeeper(t, "AWS_SECRET_ACCESS_KEY=canary-key-90d1f3b7e5")
 	p.env = append(p.env, "TOKEN="+canaries[0])
@@ -229,6 +232,7 @@ func TestF84KeeperKeepsSecrets(t *testing.T) {
 // TestSecretIsGoneWithTheKeeper: the run says that its value is gone, and what
 // to do; another command's value is never taken.
 func TestSecretIsGoneWithTheKeeper(t *testing.T) {
+	t.Parallel()
 	p := withKeeper(t)
 	p.env = append(p.env, "TOKEN=right")
 	if _, code := p.do("run", "-d", "--on", "fake", "--image", "i", "--name", "s", "--retries", "1", "--secret", "T=secret://env/TOKEN", "--",
@@ -254,6 +258,7 @@ func TestSecretIsGoneWithTheKeeper(t *testing.T) {
 // TestSecretThatCanNotBeDelivered is refused before launch, on every driver,
 // with the field, the value and the provider.
 func TestSecretThatCanNotBeDelivered(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	if err := os.WriteFile(filepath.Join(p.dir, "windlass.yaml"), []byte(fakeConfig), 0o600); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 // TestFewOpenFiles: a run that fails for want of open files says so, and doesn't
 // blame what was asked for, whichever part of it found none left.
 func TestFewOpenFiles(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	blamed := 0
 	for n := 20; n <= 25; n++ {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,14 @@ import (
 // asProgram makes the test binary the program itself.
 const asProgram = "WINDLASS_TEST_MAIN"
 
+// fastExit keeps a program under the race detector from sleeping for a second
+// when it ends.
+const fastExit = "GORACE=atexit_sleep_ms=20"
+
+// together is how many tests run at a time: they wait for programs more than
+// they work.
+const together = "8"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run(os.Args[1:]))
@@ -26,7 +35,20 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "__") {
 		os.Exit(run(os.Args[1:]))
 	}
-	testscript.Main(m, map[string]func(){"windlass": func() { os.Exit(run(os.Args[1:])) }})
+	testscript.Main(manyTests{m}, map[string]func(){"windlass": func() { os.Exit(run(os.Args[1:])) }})
+}
+
+// manyTests runs tests together, unless the command line says how many.
+type manyTests struct{ *testing.M }
+
+func (m manyTests) Run() int {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		if err := f.Value.Set(together); err != nil {
+			panic(err)
+		}
+	}
+	return m.M.Run()
 }
 
 // TestScripts runs the documents' examples against the program.
@@ -40,6 +62,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("WINDLASS_STATE", filepath.Join(e.WorkDir, ".state"))
 			e.Setenv("WINDLASS_KEEPER", "off")
 			e.Setenv("WINDLASS_ACTOR", "tester@here")
+			name, value, _ := strings.Cut(fastExit, "=")
+			e.Setenv(name, value)
 			e.Setenv("HOME", filepath.Join(e.WorkDir, ".home"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
 			if host := os.Getenv(testneed.DockerEnv); host != "" {

@@ -13,6 +13,7 @@ import (
 // TestOverviewAsksTheEngine: `windlass` alone says of docker whether it answers,
 // waits for none that doesn't, and makes nothing.
 func TestOverviewAsksTheEngine(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "on")
 	silent, err := net.Listen("unix", filepath.Join(p.dir, "silent.sock"))
 	if err != nil {

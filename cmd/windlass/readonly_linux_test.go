@@ -39,6 +39,7 @@ func (p *program) lockState() {
 // there though a run is open, and what would change something is refused before
 // it does.
 func TestReadOnlyState(t *testing.T) {
+	t.Parallel()
 	p := withKeeper(t)
 	p.env = append(p.env, "WINDLASS_KEEPER=off")
 	if out, code := p.do("run", "--name", "done", "--", "sh", "-c", "echo one; exit 3"); code != 3 || out != "one\n" {

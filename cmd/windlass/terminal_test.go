@@ -38,7 +38,7 @@ func newProgram(t *testing.T, keeper string) *program {
 	}
 	dir := t.TempDir()
 	p := &program{t: t, dir: dir, env: []string{asProgram + "=1", "WINDLASS_STATE=" + filepath.Join(dir, "state"), "WINDLASS_KEEPER=" + keeper,
-		"WINDLASS_ACTOR=tester@here", "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TERM=xterm", "GOCOVERDIR=" + dir}}
+		"WINDLASS_ACTOR=tester@here", "HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TERM=xterm", "GOCOVERDIR=" + dir, fastExit}}
 	return p
 }
 
@@ -175,6 +175,7 @@ func alive(mark string) bool {
 // TestCtrlC presses Ctrl-C on a real terminal: the job is ended, proven gone, and
 // recorded.
 func TestCtrlC(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	mark := unique("86411")
 	term := p.terminal("run", "--name", "long", "--", "sh", "-c", "echo begun; sleep "+mark)
@@ -199,6 +200,7 @@ func TestCtrlC(t *testing.T) {
 
 // TestCtrlCTwice leaves a job that ignores TERM, and says how to find it.
 func TestCtrlCTwice(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	mark := unique("86412")
 	term := p.terminal("run", "--name", "stubborn", "--grace", "1h", "--", "sh", "-c", "trap '' TERM; echo begun; sleep "+mark+"; sleep "+mark)
@@ -260,6 +262,7 @@ func pidOf(path string) int {
 
 // TestClosedTerminal hangs the terminal up: the job is cancelled.
 func TestClosedTerminal(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	mark := unique("86413")
 	term := p.terminal("run", "--name", "long", "--", "sh", "-c", "echo begun; sleep "+mark)
@@ -278,6 +281,7 @@ func TestClosedTerminal(t *testing.T) {
 
 // TestTerm sends SIGTERM, as an init system or a CI runner does.
 func TestTerm(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	cmd := p.command("run", "--name", "long", "--", "sleep", unique("86414"))
 	if err := cmd.Start(); err != nil {
@@ -297,6 +301,7 @@ func TestTerm(t *testing.T) {
 // TestQuit: Ctrl-\ leaves at once with a line that says how to find the run, and
 // dumps no goroutines, unless GOTRACEBACK asks for that.
 func TestQuit(t *testing.T) {
+	t.Parallel()
 	for _, asked := range []bool{false, true} {
 		p := newProgram(t, "off")
 		if asked {
@@ -328,6 +333,7 @@ func TestQuit(t *testing.T) {
 
 // TestIgnoredHangup starts the program as nohup does: a hang-up passes it by.
 func TestIgnoredHangup(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `trap '' HUP; exec "$@"`, "sh", os.Args[0], "run", "--name", "long", "--", "sh", "-c", "sleep 3; exit 9")
 	cmd.Dir, cmd.Env = p.dir, p.env
@@ -347,6 +353,7 @@ func TestIgnoredHangup(t *testing.T) {
 // TestBrokenPipe closes the reader of stdout, as head does: the job goes on,
 // and its exit code comes through.
 func TestBrokenPipe(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -388,6 +395,7 @@ func TestBrokenPipe(t *testing.T) {
 // TestTerminalLooks checks colour and width on a terminal, and neither in a
 // pipe.
 func TestTerminalLooks(t *testing.T) {
+	t.Parallel()
 	p := newProgram(t, "off")
 	p.do("run", "--", "sh", "-c", "exit 3", strings.Repeat("long ", 60))
 	show := func(args ...string) string {

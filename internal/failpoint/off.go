@@ -12,5 +12,6 @@ const Enabled = false
 func Hit(string) {}
 
 // Environ returns the variables that arm a child process's boundaries, for
-// children that inherit nothing: here none.
-func Environ() []string { return nil }
+// children that inherit nothing: here none, but for the race detector's own
+// settings where the program was built with it.
+func Environ() []string { return raceEnviron() }

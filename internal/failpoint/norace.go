@@ -1,0 +1,5 @@
+//go:build !race && !failpoint
+
+package failpoint
+
+func raceEnviron() []string { return nil }
