@@ -4,17 +4,20 @@ package crash
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/testneed/dockerd"
 	"github.com/windlass-run/windlass/internal/testwait"
+	"github.com/windlass-run/windlass/sdk"
 )
 
 // TestEveryBoundaryOfTheEngine kills the Docker engine while commands stand at
@@ -31,7 +34,7 @@ func TestEveryBoundaryOfTheEngine(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
 			e := dockerd.Start(t, mode.args...)
-			for i := range rounds(t) {
+			for i := range rounds(t, 5) {
 				if engineOnce(t, e, len(mode.args) > 0); t.Failed() {
 					t.Fatalf("in round %d", i+1)
 				}
@@ -63,39 +66,60 @@ func engineOnce(t *testing.T, e *dockerd.Engine, live bool) {
 		s.docker, s.network, s.held = e.Host, "none", sc == plain && s.cutOff()
 		all = append(all, s)
 	}
-	for _, s := range all {
-		s.stand()
-	}
-	for _, s := range all {
+	each(t, all, "stand", func(s *standing) {
+		s.stand(t.Context())
 		s.awaitHit("command/" + s.point)
-	}
+	})
 	e.Stop(syscall.SIGKILL)
 	e.Start()
-	for _, s := range all {
+	each(t, all, "judge", func(s *standing) {
 		s.release()
 		s.resume()
-	}
-	for _, s := range all {
 		s.judge(live)
+	})
+}
+
+// each takes a step with all commands, some at once, as a test of its own.
+func each(t *testing.T, all []*standing, step string, take func(*standing)) {
+	t.Helper()
+	var steps sync.WaitGroup
+	room := make(chan struct{}, atOnce/2) // for each of two engines
+	for _, s := range all {
+		steps.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			t.Run(step+" "+s.point, func(t *testing.T) {
+				s.t = t
+				take(s)
+			})
+		})
+	}
+	steps.Wait()
+	for _, s := range all {
+		s.t = t
+	}
+	if t.Failed() {
+		t.FailNow()
 	}
 }
 
-// stand starts a command that stops itself at its boundary.
-func (s *standing) stand() {
+// stand starts a command that stops itself at its boundary, and lasts no longer
+// than ctx.
+func (s *standing) stand(ctx context.Context) {
 	s.t.Helper()
 	var args []string
 	switch s.sc {
 	case kept:
 		args = s.job("--cleanup", "never")
 	case refused:
-		args = s.host.refused()
+		args = s.backend.refused(s.host)
 	case doubtful:
 		s.alone("command/call.run.after=kill", s.job()...)
 		rows := s.rows()
 		if len(rows) != 1 {
 			s.t.Fatalf("%d rows after a lost reply", len(rows))
 		}
-		args = []string{"wait", rows[0].ID}
+		args = []string{"wait", rows[0].ID.String()}
 	case cancelled:
 		id := s.running("")
 		s.stopKeeper()
@@ -104,7 +128,7 @@ func (s *standing) stand() {
 		args = s.job()
 	}
 	s.keeperOff = true
-	s.cmd = s.command(s.t.Context(), "command/"+s.point+"=stop", args...)
+	s.cmd = s.command(ctx, "command/"+s.point+"=stop", args...)
 	s.keeperOff = false
 	s.cmd.Stderr = &s.errs
 	if err := s.cmd.Start(); err != nil {
@@ -142,29 +166,28 @@ func (s *standing) judge(live bool) {
 		return
 	}
 	id := rows[0].ID
-	w := s.run("", "wait", id)
-	s.finished(id)
-	got, n := s.rows()[0], s.effects()
+	w := s.run("", "wait", id.String())
+	got, n := s.finished(id), s.effects()
 	switch {
 	case s.sc == refused:
-		if got.State != "failed" || n != 0 || w.code != 125 {
+		if got.State != sdk.StateFailed || n != 0 || w.code != 125 {
 			s.t.Errorf("%s: %d effects, code %d, of %+v", where(), n, w.code, got)
 		}
-	case s.sc == cancelled && got.State == "cancelled":
+	case s.sc == cancelled && got.State == sdk.StateCancelled:
 		if n != 1 || w.code != 130 {
 			s.t.Errorf("%s: %d effects, code %d, of %+v", where(), n, w.code, got)
 		}
-	case !live && s.cutOff() && got.State == "failed" && got.ExitCode != nil && *got.ExitCode == 137:
+	case !live && s.cutOff() && got.State == sdk.StateFailed && got.ExitCode != nil && *got.ExitCode == 137:
 		// Why depends on what the engine still tells of its own kill.
 		if n > 1 || w.code != 137 {
 			s.t.Errorf("%s: %d effects, code %d, of %+v", where(), n, w.code, got)
 		}
-	case s.sc != cancelled && got.State == "failed" && got.Reason == "nonzero_exit":
+	case s.sc != cancelled && got.State == sdk.StateFailed && got.Reason == sdk.ReasonNonzeroExit:
 		if n != 1 || w.code != 7 || got.ExitCode == nil || *got.ExitCode != 7 {
 			s.t.Errorf("%s: %d effects, code %d, of %+v", where(), n, w.code, got)
 		}
 		s.wholeOutput(id)
-	case s.sc == cancelled && got.State == "failed" && got.Reason == "nonzero_exit" && !live:
+	case s.sc == cancelled && got.State == sdk.StateFailed && got.Reason == sdk.ReasonNonzeroExit && !live:
 		// The engine told it to end as it started again.
 		if n != 1 || got.ExitCode == nil || *got.ExitCode != 9 {
 			s.t.Errorf("%s: %d effects, of %+v", where(), n, got)
@@ -173,7 +196,7 @@ func (s *standing) judge(live bool) {
 		s.t.Errorf("%s: %d effects, code %d, of %+v", where(), n, w.code, got)
 	}
 	if s.sc == kept {
-		if r := s.run("", "rm", id); r.code != 0 {
+		if r := s.run("", "rm", id.String()); r.code != 0 {
 			s.t.Errorf("rm: %d %s", r.code, r.stderr)
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/windlass-run/windlass/internal/testneed"
 	"github.com/windlass-run/windlass/internal/testwait"
 )
 
@@ -31,6 +30,10 @@ func main(m *testing.M) int {
 	flag.Parse()
 	if testing.Short() {
 		return 0 // the whole package is slow
+	}
+	if err := manyAtOnce(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	dir, err := os.MkdirTemp("", "windlass-crash")
 	if err != nil {
@@ -47,44 +50,51 @@ func main(m *testing.M) int {
 	return m.Run()
 }
 
+// atOnce is how many tests run at once, unless -parallel says: they wait for
+// other processes more than they work.
+const atOnce = 12
+
+func manyAtOnce() error {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(atOnce))
+}
+
 // patience bounds every wait.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // host is a machine of one user: a state folder and a program.
 type host struct {
-	t      *testing.T
-	dir    string
-	effect string
-	log    string
-	driver string
-	docker string
+	t       *testing.T
+	dir     string
+	effect  string
+	log     string
+	driver  string
+	backend backend
+	docker  string
 	// network is that of jobs on Docker; empty is the engine's own.
 	network string
-	// extra is the configuration of further providers.
-	extra string
 	// held holds jobs back until release.
 	held bool
-	// slow makes jobs last long enough to be seen running.
-	slow bool
 	// keeperOff makes commands do everything themselves.
 	keeperOff bool
 }
 
 func newHost(t *testing.T, driver string) *host {
 	t.Helper()
-	h := &host{t: t, dir: t.TempDir(), driver: driver}
+	h := &host{t: t, dir: t.TempDir(), driver: driver, backend: backends()[driver]}
 	h.effect, h.log = filepath.Join(h.dir, "effect"), filepath.Join(h.dir, "hits")
-	if driver == "docker" {
-		h.docker = testneed.Docker(t)
-	}
-	if driver == "aws-ecs" {
-		h.startPocket()
-	}
 	config := `providers:
   fake: {kind: fake, poll_interval: 100ms}
   refusing: {kind: fake, poll_interval: 100ms, config: {knobs: {faults: [{op: RunJob, kind: error, status: 400, times: -1}]}}}
   doubtful: {kind: fake, poll_interval: 100ms, config: {submit: search, found_within: 200ms, list_consistent: false, knobs: {faults: [{op: RunJob, kind: reset}]}}}
-` + h.extra
+`
+	if h.backend.start != nil {
+		config += h.backend.start(h)
+	}
 	if err := os.WriteFile(filepath.Join(h.dir, "windlass.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -148,31 +158,28 @@ func (h *host) command(ctx context.Context, failpoint string, args ...string) *e
 // job returns the arguments of a run of this host's driver: it leaves its side
 // effect once, prints some lines, and exits 7.
 func (h *host) job(flags ...string) []string {
-	args := append([]string{"run", "--on", h.driver}, flags...)
-	// GO, when set, holds the job back until the test lets it go on.
-	script := `echo x >>"$EFFECT"; sleep "${PAUSE:-0}"; while [ -n "$GO" ] && [ ! -e "$GO" ]; do sleep 0.05; done; i=0; while [ $i -lt 200 ]; do echo "line $i of the job"; i=$((i+1)); done; echo err >&2; exit 7`
-	switch h.driver {
-	case "fake":
+	if h.driver == "fake" {
 		pause := "100ms"
-		if h.held || h.slow {
+		if h.held { // its jobs know time alone
 			pause = "3s"
 		}
-		return append(args, "--image", "img", "--", "sleep", pause, ";", "lines", "200", ";", "err", "err", ";", "exit", "7")
-	case "docker":
-		args = append(args, "--image", "busybox:local", "-v", h.dir+":"+h.dir, "-e", "EFFECT="+h.effect)
-		if h.network != "" {
-			args = append(args, "--network", h.network)
-		}
-	case "aws-ecs":
-		args = append(args, "--image", "img", "-e", "EFFECT="+h.effect)
+		return append(h.onBackend(flags...), "--", "sleep", pause, ";", "lines", "200", ";", "err", "err", ";", "exit", "7")
 	}
 	if h.held {
-		args = append(args, "-e", "GO="+h.goFile())
+		flags = append(flags, "-e", "GO="+h.goFile())
 	}
-	if h.slow {
-		args = append(args, "-e", "PAUSE=2")
+	// GO, when set, holds the job back until the test lets it go on.
+	script := `echo x >>"$EFFECT"; while [ -n "$GO" ] && [ ! -e "$GO" ]; do sleep 0.05; done; i=0; while [ $i -lt 200 ]; do echo "line $i of the job"; i=$((i+1)); done; echo err >&2; exit 7`
+	return append(h.onBackend(flags...), "--", "sh", "-c", script)
+}
+
+// onBackend returns a run's arguments up to its command.
+func (h *host) onBackend(flags ...string) []string {
+	args := append([]string{"run", "--on", h.driver}, flags...)
+	if h.backend.flags != nil {
+		args = append(args, h.backend.flags(h)...)
 	}
-	return append(args, "--", "sh", "-c", script)
+	return args
 }
 
 func (h *host) goFile() string { return filepath.Join(h.dir, "go") }
@@ -186,20 +193,11 @@ func (h *host) release() {
 }
 
 // hang returns the arguments of a run that ends only when told to.
-func (h *host) hang(flags ...string) []string {
-	args := append([]string{"run", "--on", h.driver}, flags...)
-	switch h.driver {
-	case "fake":
-		return append(args, "--image", "img", "--", "hang")
-	case "docker":
-		args = append(args, "--image", "busybox:local", "-v", h.dir+":"+h.dir, "-e", "EFFECT="+h.effect)
-		if h.network != "" {
-			args = append(args, "--network", h.network)
-		}
-	case "aws-ecs":
-		args = append(args, "--image", "img", "-e", "EFFECT="+h.effect)
+func (h *host) hang() []string {
+	if h.driver == "fake" {
+		return append(h.onBackend(), "--", "hang")
 	}
-	return append(args, "--", "sh", "-c", `trap 'exit 9' TERM; echo x >>"$EFFECT"; while :; do sleep 0.1; done`)
+	return append(h.onBackend(), "--", "sh", "-c", `trap 'exit 9' TERM; echo x >>"$EFFECT"; while :; do sleep 0.1; done`)
 }
 
 // effects counts how often the job really ran.
@@ -221,37 +219,6 @@ func (h *host) effects() int {
 		h.t.Fatal(err)
 	}
 	return bytes.Count(b, []byte("x"))
-}
-
-// row is what the ledger has of a run.
-type row struct {
-	ID       string `json:"id"`
-	Phase    string `json:"phase"`
-	State    string `json:"state"`
-	Reason   string `json:"reason"`
-	ExitCode *int   `json:"exit_code"`
-	Action   string `json:"action"`
-	// FinishedAt is empty while something is left to do.
-	FinishedAt string `json:"finished_at"`
-}
-
-// rows lists all runs.
-func (h *host) rows() []row {
-	h.t.Helper()
-	if _, err := os.Stat(filepath.Join(h.state(), "ledger.db")); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	r := h.run("", "ps", "-a", "--json")
-	if r.code != 0 {
-		h.t.Fatalf("ps: %d %s%s", r.code, r.stdout, r.stderr)
-	}
-	var env struct {
-		Data []row `json:"data"`
-	}
-	if err := json.Unmarshal([]byte(r.stdout), &env); err != nil {
-		h.t.Fatalf("ps --json: %v\n%s", err, r.stdout)
-	}
-	return env.Data
 }
 
 // hits counts how often a failpoint acted.
@@ -355,7 +322,12 @@ func (h *host) stopKeeper() {
 			continue
 		}
 		_ = syscall.Kill(pid, syscall.SIGKILL)
-		testwait.Until(h.t, patience, "end of the keeper", func() bool { return syscall.Kill(pid, 0) != nil })
+		// Until it is dead: that its parent, which is init now, takes note may
+		// last a second, and a zombie has no command line.
+		testwait.Until(h.t, patience, "end of the keeper", func() bool {
+			left, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			return err != nil || len(left) == 0
+		})
 	}
 	if h.t.Failed() {
 		h.t.Logf("keeper.log:\n%s", b)

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/testwait"
+	"github.com/windlass-run/windlass/sdk"
 )
 
 func pointOf(arm string) string {
@@ -20,23 +22,13 @@ func (h *host) awaitHit(arm string) {
 	testwait.Until(h.t, patience, "hit of "+arm, func() bool { return h.hits(pointOf(arm)) > 0 })
 }
 
-// refused returns the arguments of a run that its backend refuses.
-func (h *host) refused() []string {
-	if h.driver == "docker" {
-		return []string{"run", "--on", "docker", "--image", "windlass.invalid/none:1", "--option", "pull=always", "--", "true"}
-	}
-	if h.driver == "aws-ecs" {
-		return []string{"run", "--on", "ecs-nowhere", "--image", "img", "--", "true"}
-	}
-	return []string{"run", "--on", "refusing", "--image", "missing", "--", "true"}
-}
-
 // startAndCancel has a hanging job cancelled by the victim.
 func (h *host) startAndCancel(victim, arm string) {
 	h.t.Helper()
 	if victim == "keeper" {
 		id := h.running(arm)
-		h.run("", "cancel", id)
+		// Nobody waits, or it would see to a new keeper: see TestCancelOutlivesItsKeeper.
+		h.run("", "cancel", "--no-wait", id)
 		h.awaitHit(arm)
 		return
 	}
@@ -56,16 +48,12 @@ func (h *host) running(arm string) string {
 		h.t.Fatalf("run -d: %d %s", r.code, r.stderr)
 	}
 	testwait.Until(h.t, patience, "effect of the job", func() bool { return h.effects() == 1 })
-	id := strings.TrimSpace(r.stdout)
-	testwait.Until(h.t, patience, "running state", func() bool {
-		for _, row := range h.rows() {
-			if row.ID == id {
-				return row.State == "running"
-			}
-		}
-		return false
-	})
-	return id
+	id, err := sdk.ParseID(strings.TrimSpace(r.stdout))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.sees(id, "running state", func(run ledger.Run) bool { return run.State == sdk.StateRunning })
+	return id.String()
 }
 
 // settle has the victim look up a launch whose reply was lost.
@@ -76,10 +64,10 @@ func (h *host) settle(victim, arm string) {
 		h.t.Fatalf("%d rows after a lost reply", len(rows))
 	}
 	if victim == "command" {
-		h.alone(arm, "wait", rows[0].ID)
+		h.alone(arm, "wait", rows[0].ID.String())
 		return
 	}
-	h.run(arm, "wait", "--timeout", "1s", rows[0].ID)
+	h.run(arm, "wait", "--timeout", "1s", rows[0].ID.String())
 	h.awaitHit(arm)
 }
 
@@ -87,39 +75,39 @@ func (h *host) settle(victim, arm string) {
 func (h *host) abandon(arm string) {
 	h.t.Helper()
 	h.run("", "run", "-d", "--on", "doubtful", "--image", "img", "--", "true")
-	var id string
-	testwait.Until(h.t, patience, "run in doubt", func() bool {
-		for _, row := range h.rows() {
-			id = row.ID
-			return row.State == "unknown"
-		}
-		return false
-	})
+	rows := h.rows()
+	if len(rows) != 1 {
+		h.t.Fatalf("%d rows", len(rows))
+	}
+	id := rows[0].ID.String()
+	h.sees(rows[0].ID, "run in doubt", func(run ledger.Run) bool { return run.State == sdk.StateUnknown })
 	h.run(arm, "abandon", id, "--reason", "looked by hand")
 	if r := h.run("", "abandon", id, "--reason", "looked by hand"); r.code != 0 && !strings.Contains(r.stderr, "lost") {
 		h.t.Errorf("abandon again: %d %s", r.code, r.stderr)
 	}
 }
 
-// finished waits until nothing is left to do for a run.
-func (h *host) finished(id string) {
+// staysInDoubt waits until a launch counts as unconfirmed, which made no job
+// and is never sent again, and gives it up.
+func (h *host) staysInDoubt(id sdk.ID) {
 	h.t.Helper()
-	testwait.Until(h.t, patience, "end of the run's record", func() bool {
-		for _, row := range h.rows() {
-			if row.ID == id {
-				return row.FinishedAt != ""
-			}
-		}
-		return false
+	h.run("", "wait", "--timeout", "10ms", id.String()) // has a keeper look for it
+	h.sees(id, "unconfirmed launch", func(run ledger.Run) bool {
+		return run.State == sdk.StateUnknown && run.Reason == sdk.ReasonSubmitUnconfirmed
 	})
+	if n := h.effects(); n != 0 {
+		h.t.Errorf("the job ran %d times", n)
+	}
+	if r := h.run("", "abandon", id.String(), "--reason", "looked by hand"); r.code != 0 {
+		h.t.Errorf("abandon: %d %s", r.code, r.stderr)
+	}
 }
 
 // wholeOutput asserts that every byte of the job's output was captured.
-func (h *host) wholeOutput(id string) {
+func (h *host) wholeOutput(id sdk.ID) {
 	h.t.Helper()
-	r := h.run("", "logs", id)
-	if h.driver == "aws-ecs" {
-		// ECS keeps both streams as one.
+	r := h.run("", "logs", id.String())
+	if h.backend.merged {
 		before, after, found := strings.Cut(r.stdout, "err\n")
 		if r.stdout = before + after; found {
 			r.stderr += "err\n"
@@ -134,6 +122,7 @@ func (h *host) wholeOutput(id string) {
 }
 
 func TestSupervisorKilled(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, "local")
 	id := h.running("")
 	h.killSupervisor()
@@ -141,9 +130,26 @@ func TestSupervisorKilled(t *testing.T) {
 	if w.code != 125 {
 		t.Errorf("wait gave %d: %s", w.code, w.stderr)
 	}
-	h.finished(id)
-	if r := h.rows()[0]; r.State != "lost" || r.Reason != "supervisor_lost" || r.ExitCode != nil {
+	r := h.finished(h.rows()[0].ID)
+	if r.State != sdk.StateLost || r.Reason != sdk.ReasonSupervisorLost || r.ExitCode != nil {
 		t.Errorf("run ended %+v", r)
+	}
+	h.nothingLeft()
+	h.ledgerSound()
+}
+
+// TestCancelOutlivesItsKeeper: a cancel that waits sees that the keeper died
+// which was to act on it, and has another one do so.
+func TestCancelOutlivesItsKeeper(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "local")
+	id := h.running("keeper/call.cancel.before=kill")
+	r := h.run("", "cancel", id)
+	if h.hits("call.cancel.before") != 1 || r.code != 0 || !strings.Contains(r.stdout, "cancelled") {
+		t.Errorf("cancel gave %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	if run := h.finished(h.rows()[0].ID); run.State != sdk.StateCancelled {
+		t.Errorf("run ended %+v", run)
 	}
 	h.nothingLeft()
 	h.ledgerSound()

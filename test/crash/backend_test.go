@@ -1,0 +1,154 @@
+//go:build unix
+
+package crash
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/windlass-run/windlass/internal/pocket/aws"
+	"github.com/windlass-run/windlass/internal/pocket/batch"
+	"github.com/windlass-run/windlass/internal/pocket/gcp"
+	"github.com/windlass-run/windlass/internal/testneed"
+)
+
+// backend is a kind of provider, and what is its own in these tests.
+type backend struct {
+	// rounds is how often each boundary is hit, unless the environment says.
+	rounds int
+	// start brings up what the kind needs, and returns the configuration of
+	// providers; nil where it needs nothing.
+	start func(h *host) string
+	// flags are those of a run.
+	flags func(h *host) []string
+	// refused are the arguments of a run that the backend refuses at launch;
+	// nil where it has no refusals.
+	refused func(h *host) []string
+	// merged: it keeps both streams as one.
+	merged bool
+	// provesNothing: neither a name nor a token nor a list shows that a launch in
+	// doubt made nothing, so that it stays in doubt.
+	provesNothing bool
+}
+
+// backends are those under test, by the name of their provider.
+func backends() map[string]backend {
+	return map[string]backend{
+		// A local process's failed start is an outcome, not a refusal.
+		"local": {rounds: 5},
+		"fake": {rounds: 5,
+			flags:   func(*host) []string { return []string{"--image", "img"} },
+			refused: func(*host) []string { return []string{"run", "--on", "refusing", "--image", "missing", "--", "true"} }},
+		"docker": {rounds: 5, start: onDocker, flags: dockerFlags,
+			refused: func(*host) []string {
+				return []string{"run", "--on", "docker", "--image", "windlass.invalid/none:1", "--option", "pull=always", "--", "true"}
+			}},
+		"aws-ecs":      {rounds: 3, start: onECS, flags: cloudFlags, merged: true, refused: nowhere},
+		"aws-batch":    {rounds: 3, start: onBatch, flags: cloudFlags, merged: true, refused: onInstances, provesNothing: true},
+		"gcp-cloudrun": {rounds: 3, start: onCloudRun, flags: cloudFlags, refused: noSecret},
+	}
+}
+
+func onDocker(h *host) string {
+	h.docker = testneed.Docker(h.t)
+	return ""
+}
+
+func dockerFlags(h *host) []string {
+	args := []string{"--image", "busybox:local", "-v", h.dir + ":" + h.dir, "-e", "EFFECT=" + h.effect}
+	if h.network != "" {
+		args = append(args, "--network", h.network)
+	}
+	return args
+}
+
+// cloudFlags are those of a pocket cloud, whose jobs are processes.
+func cloudFlags(h *host) []string { return []string{"--image", "img", "-e", "EFFECT=" + h.effect} }
+
+// nowhere is a run on a part of the cloud that isn't there.
+func nowhere(*host) []string {
+	return []string{"run", "--on", "nowhere", "--image", "img", "--", "true"}
+}
+
+// onInstances is a run for instances in a queue of Fargate's.
+func onInstances(h *host) []string {
+	return []string{"run", "--on", h.driver, "--image", "img", "--option", "platform=ec2", "--", "true"}
+}
+
+// noSecret is a run with a secret that isn't there.
+func noSecret(h *host) []string {
+	return []string{"run", "--on", h.driver, "--image", "img", "--secret", "S=secret://gcp-sm/none", "--", "true"}
+}
+
+// serve has a pocket cloud outlive this host's commands, and returns its address.
+func (h *host) serve(cloud http.Handler, close func() error) string {
+	h.t.Helper()
+	web := httptest.NewServer(cloud)
+	h.t.Cleanup(func() {
+		web.Close()
+		if err := close(); err != nil {
+			h.t.Error(err)
+		}
+	})
+	return web.URL
+}
+
+func (h *host) startAWS() string {
+	h.t.Helper()
+	cloud, err := aws.New(aws.Options{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.serve(cloud, cloud.Close)
+}
+
+func onECS(h *host) string {
+	h.t.Helper()
+	url, out := h.startAWS(), ""
+	for _, p := range []struct{ name, cluster string }{{"aws-ecs", "default"}, {"nowhere", "nowhere"}} {
+		out += fmt.Sprintf(`  %s:
+    kind: aws-ecs
+    credentials: pocket
+    poll_interval: 100ms
+    config: {region: %s, endpoint: "%s", cluster: %s, subnets: [subnet-0123456789abcdef0], execution_role: "arn:aws:iam::%s:role/execution",
+      log_quiet: 300ms, missing_grace: 5s, describe_rate: 1000, log_rate: 1000}
+`, p.name, aws.Region, url, p.cluster, aws.Account)
+	}
+	return out
+}
+
+func onBatch(h *host) string {
+	h.t.Helper()
+	return fmt.Sprintf(`  aws-batch:
+    kind: aws-batch
+    credentials: pocket
+    poll_interval: 100ms
+    config: {region: %s, endpoint: "%s", queue: %s, execution_role: "arn:aws:iam::%s:role/execution",
+      log_quiet: 300ms, missing_grace: 1s, describe_rate: 1000, log_rate: 1000}
+`, aws.Region, h.startAWS(), batch.DefaultQueue, aws.Account)
+}
+
+func onCloudRun(h *host) string {
+	h.t.Helper()
+	cloud, err := gcp.New(gcp.Options{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		if err := cloud.Close(); err != nil {
+			h.t.Error(err)
+		}
+	})
+	address, err := cloud.Listen("127.0.0.1:0")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return fmt.Sprintf(`  gcp-cloudrun:
+    kind: gcp-cloudrun
+    credentials: pocket
+    poll_interval: 100ms
+    config: {project: %s, region: %s, endpoint: "http://%s", log_late: 100ms, log_quiet: 300ms, visible_within: 1s,
+      read_rate: 60000, write_rate: 60000, log_rate: 60000}
+`, gcp.Project, gcp.Location, address)
+}
