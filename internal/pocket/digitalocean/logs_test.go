@@ -248,4 +248,12 @@ func TestOutput(t *testing.T) {
 	if shown, _, _, _ := o.look(0); len(shown) != 2 || len(shown[0].Text) != maxLine || len(shown[1].Text) != 5 {
 		t.Errorf("a line that is too long became %d", len(shown))
 	}
+	o = newOutput("c")
+	stdout, _ = o.open(0, time.Now)
+	fmt.Fprint(stdout, strings.Repeat("x", maxLine))
+	fmt.Fprint(stdout, "\n")
+	o.close()
+	if shown, _, _, _ := o.look(0); len(shown) != 1 || len(shown[0].Text) != maxLine {
+		t.Errorf("the longest line became %d", len(shown))
+	}
 }

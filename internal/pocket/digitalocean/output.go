@@ -99,7 +99,7 @@ func (l *lines) Write(p []byte) (int, error) {
 		l.rest, p = nil, p[i+1:]
 	}
 	l.rest = append(l.rest, p...)
-	for len(l.rest) >= maxLine {
+	for len(l.rest) > maxLine {
 		l.put(l.rest[:maxLine])
 		l.rest = append([]byte(nil), l.rest[maxLine:]...)
 	}
