@@ -34,6 +34,29 @@ func (x *Session) Call(ctx context.Context, op string, f func(ctx context.Contex
 	return x.mapError(ctx, inner, op, err)
 }
 
+// Paced makes a call when its budget allows.
+func (x *Session) Paced(ctx context.Context, b *Budget, op string, f func(ctx context.Context) error) error {
+	if err := b.Wait(ctx); err != nil {
+		return x.Fail(ctx, op, err)
+	}
+	return x.Spend(ctx, b, op, f)
+}
+
+// Spend makes a call for which its budget has been waited for.
+func (x *Session) Spend(ctx context.Context, b *Budget, op string, f func(ctx context.Context) error) error {
+	err := x.Call(ctx, op, f)
+	if sdk.CodeOf(err) == sdk.ResourceExhausted {
+		b.Throttled()
+	}
+	return err
+}
+
+// Fail gives the error of a wait between calls its class. A call's own error has
+// one, and stays.
+func (x *Session) Fail(ctx context.Context, op string, err error) error {
+	return x.mapError(ctx, ctx, op, err)
+}
+
 // ErrorCode returns the vendor's own name of an error, such as
 // "ClientException", or nothing.
 func ErrorCode(err error) string {

@@ -59,33 +59,30 @@ func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (removed [
 // deregisterUnused deregisters a definition unless a job, but for one, uses it.
 // Where the look for such jobs fails as noJobs allows, there are none.
 func (p *provider) deregisterUnused(ctx context.Context, name, but string, noJobs func(error) bool) (removed []string, err error) {
-	e, free, err := p.take(ctx, opClean, name)
-	if err != nil {
-		return nil, err
-	}
-	defer free()
-	found, err := p.revisions(ctx, opClean, name)
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	used, err := p.used(ctx, opClean, name, but)
-	if err != nil && noJobs != nil && noJobs(err) {
-		err = nil
-	}
-	if err != nil || used {
-		return nil, err
-	}
-	for _, d := range found {
-		if !p.mine(d) {
-			continue
+	err = p.definitions.Retire(ctx, name, func() error {
+		found, err := p.revisions(ctx, opClean, name)
+		if err != nil || len(found) == 0 {
+			return err
 		}
-		e.ready = false
-		if err := p.deregister(ctx, opClean, str(d.JobDefinitionArn)); err != nil {
-			return removed, err
+		used, err := p.used(ctx, opClean, name, but)
+		if err != nil && noJobs != nil && noJobs(err) {
+			err = nil
 		}
-		removed = append(removed, "job definition "+str(d.JobDefinitionArn))
-	}
-	return removed, nil
+		if err != nil || used {
+			return err
+		}
+		for _, d := range found {
+			if !p.mine(d) {
+				continue
+			}
+			if err := p.deregister(ctx, opClean, str(d.JobDefinitionArn)); err != nil {
+				return err
+			}
+			removed = append(removed, "job definition "+str(d.JobDefinitionArn))
+		}
+		return nil
+	})
+	return removed, p.session.Fail(ctx, opClean, err)
 }
 
 // dropUnused takes a refused launch's definition away again, unless it serves

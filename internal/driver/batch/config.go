@@ -3,6 +3,7 @@ package batch
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -92,16 +93,6 @@ func (c config) filled() config {
 	return c
 }
 
-// check refuses what no job could run with.
-func (c config) check(provider string) error {
-	for k, v := range c.Tags {
-		if msg := aws.CheckUserTag(k, v); msg != "" {
-			return &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: provider, Field: "config.tags." + k, Err: fmt.Errorf("%s", msg)}
-		}
-	}
-	return nil
-}
-
 // with returns the placement of a job that sets o.
 func (p placement) with(o placement) placement {
 	p.Platform = cmp.Or(o.Platform, p.Platform)
@@ -110,13 +101,8 @@ func (p placement) with(o placement) placement {
 	}
 	p.ExecutionRole, p.JobRole = cmp.Or(o.ExecutionRole, p.ExecutionRole), cmp.Or(o.JobRole, p.JobRole)
 	p.PlatformVersion, p.Architecture = cmp.Or(o.PlatformVersion, p.PlatformVersion), cmp.Or(o.Architecture, p.Architecture)
-	tags := map[string]string{}
-	for _, m := range []map[string]string{p.Tags, o.Tags} {
-		for k, v := range m {
-			tags[k] = v
-		}
-	}
-	p.Tags = tags
+	p.Tags = maps.Collect(maps.All(p.Tags)) // a map of its own, also for none
+	maps.Copy(p.Tags, o.Tags)
 	return p
 }
 

@@ -2,9 +2,8 @@ package batch
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/batch"
 	"github.com/aws/aws-sdk-go-v2/service/batch/types"
@@ -13,77 +12,21 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// definitions knows which names have an active revision, and lets one caller at
-// a time find out or register one. The zero value is ready.
-type definitions struct {
-	mu sync.Mutex
-	m  map[string]*defined
-}
-
-// defined is what is known of a name.
-type defined struct {
-	// lock is held by whoever looks at the name or registers it.
-	lock  chan struct{}
-	ready bool
-}
-
-func (d *definitions) of(name string) *defined {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.m == nil {
-		d.m = map[string]*defined{}
-	}
-	e, ok := d.m[name]
-	if !ok {
-		e = &defined{lock: make(chan struct{}, 1)}
-		d.m[name] = e
-	}
-	return e
-}
-
-// take locks a name.
-func (p *provider) take(ctx context.Context, op, name string) (e *defined, free func(), err error) {
-	e = p.definitions.of(name)
-	select {
-	case e.lock <- struct{}{}:
-		return e, func() { <-e.lock }, nil
-	case <-ctx.Done():
-		return nil, nil, p.fail(sdk.CodeOf(context.Cause(ctx)), op, context.Cause(ctx))
-	}
-}
-
-// ensureDefinition makes sure that the definition has an active revision. Those
-// who want the same one wait for the first, which asks once and registers at
-// most once. Again is for a caller who was told that there is none.
-func (p *provider) ensureDefinition(ctx context.Context, d definition, again bool) error {
-	e, free, err := p.take(ctx, opRun, d.Name)
-	if err != nil {
-		return err
-	}
-	defer free()
-	if e.ready && !again {
-		return nil
-	}
-	e.ready = false
-	found, err := p.revisions(ctx, opRun, d.Name)
-	if err != nil {
-		return err
-	}
-	ours := false
-	for _, f := range found {
-		ours = ours || p.mine(f) && f.Tags[labelDefinition] == d.Tags[labelDefinition]
-	}
-	if !ours || again {
-		err := p.session.Call(ctx, "register job definition", func(ctx context.Context) error {
+// ensureDefinition makes sure that the definition has an active revision, and
+// returns its version. Gone is the version of one that SubmitJob didn't find.
+func (p *provider) ensureDefinition(ctx context.Context, d definition, gone int) (version int, err error) {
+	version, err = p.definitions.Ensure(ctx, d.Name, gone, func() (bool, error) {
+		found, err := p.revisions(ctx, opRun, d.Name)
+		return slices.ContainsFunc(found, func(f types.JobDefinition) bool {
+			return p.mine(f) && f.Tags[labelDefinition] == d.Tags[labelDefinition]
+		}), err
+	}, func() error {
+		return aws.Refused(p.session.Call(ctx, "register job definition", func(ctx context.Context) error {
 			_, err := p.batch.RegisterJobDefinition(ctx, d.input())
 			return err
-		})
-		if err != nil {
-			return refused(err)
-		}
-	}
-	e.ready = true
-	return nil
+		}))
+	})
+	return version, p.session.Fail(ctx, opRun, err)
 }
 
 // mine reports whether a definition is of this owner's making.
@@ -162,21 +105,4 @@ func noDefinition(err error) bool {
 // noQueue reports whether a call was refused for its queue.
 func noQueue(err error) bool {
 	return says(err, "jobqueue") && says(err, "notfound", "doesnotexist", "disabled", "notenabled", "invalid")
-}
-
-// refused says that it is the job's own request that was refused, or that it is
-// somebody else's turn.
-func refused(err error) error {
-	var e *sdk.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	c := *e
-	switch c.Code {
-	case sdk.ResourceExhausted:
-		c.Retryable, c.Reason = true, sdk.ReasonQueued
-	case sdk.InvalidArgument:
-		c.Reason = sdk.ReasonInvalidSpec
-	}
-	return &c
 }

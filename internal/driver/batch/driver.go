@@ -11,7 +11,6 @@ package batch
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"math"
 	"sync/atomic"
@@ -145,7 +144,7 @@ type provider struct {
 	readers     *logtail.Readers
 	noSearch    atomic.Bool
 
-	definitions definitions
+	definitions aws.Definitions
 	jobs        jobs
 	gather      gather
 }
@@ -168,15 +167,10 @@ func open(ctx context.Context, r sdk.OpenRequest, shared *logtail.Account) (*pro
 		return nil, err
 	}
 	cfg = cfg.filled()
-	if err := cfg.check(r.Name); err != nil {
+	if err := aws.CheckTags(r.Name, cfg.Tags); err != nil {
 		return nil, err
 	}
-	if msg := aws.CheckTag(sdk.LabelOwner, r.Owner); msg != "" {
-		return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: r.Name, Field: "owner",
-			Err: fmt.Errorf("the owner %q can't be a tag: %s", r.Owner, msg), Remedy: "choose another name for the owner"}
-	}
-	session, err := aws.Open(ctx, aws.Settings{Provider: r.Name, Region: cfg.Region, Endpoint: cfg.Endpoint, Account: cfg.Account,
-		Credentials: r.Credentials, Ambient: r.AmbientCredentials, CallTimeout: r.CallTimeout, StateDir: r.StateDir, Clock: r.Clock})
+	session, err := aws.OpenFor(ctx, r, aws.Settings{Region: cfg.Region, Endpoint: cfg.Endpoint, Account: cfg.Account})
 	if err != nil {
 		return nil, err
 	}
@@ -220,23 +214,15 @@ func (p *provider) fail(code sdk.Code, op string, err error) *sdk.Error {
 
 // paced makes a call when its budget allows.
 func (p *provider) paced(ctx context.Context, b *aws.Budget, op string, f func(ctx context.Context) error) error {
-	if err := b.Wait(ctx); err != nil {
-		return p.fail(sdk.CodeOf(err), op, err)
-	}
-	return p.call(ctx, b, op, f)
+	return p.placed(op, p.session.Paced(ctx, b, op, f))
 }
 
-// call makes a call for which the budget has been waited for.
-func (p *provider) call(ctx context.Context, b *aws.Budget, op string, f func(ctx context.Context) error) error {
-	err := p.session.Call(ctx, op, f)
-	if sdk.CodeOf(err) == sdk.ResourceExhausted {
-		b.Throttled()
+// placed tells of a queue that isn't right, which says nothing of a job.
+func (p *provider) placed(op string, err error) error {
+	if !noQueue(err) {
+		return err
 	}
-	if noQueue(err) {
-		// It is the queue that isn't right, which says nothing of a job.
-		e := p.fail(sdk.FailedPrecondition, op, err)
-		e.Remedy = "check queue under config:"
-		return e
-	}
-	return err
+	e := p.fail(sdk.FailedPrecondition, op, err)
+	e.Remedy = "check queue under config:"
+	return e
 }

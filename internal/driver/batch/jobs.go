@@ -175,10 +175,10 @@ func (p *provider) describe(ctx context.Context, op string, ids []string) (map[s
 // describeNow is describe for who has waited for the budget.
 func (p *provider) describeNow(ctx context.Context, op string, ids []string) (map[string]types.JobDetail, error) {
 	var out *batch.DescribeJobsOutput
-	err := p.call(ctx, p.reads, op, func(ctx context.Context) (err error) {
+	err := p.placed(op, p.session.Spend(ctx, p.reads, op, func(ctx context.Context) (err error) {
 		out, err = p.batch.DescribeJobs(ctx, &batch.DescribeJobsInput{Jobs: ids})
 		return err
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}

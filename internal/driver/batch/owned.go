@@ -189,26 +189,23 @@ func (p *provider) removeDefinition(ctx context.Context, o sdk.OwnedObject) erro
 	if name == "" {
 		return p.fail(sdk.InvalidArgument, opRemove, fmt.Errorf("%q is no ARN of a job definition", o.ID))
 	}
-	e, free, err := p.take(ctx, opRemove, name)
-	if err != nil {
-		return err
-	}
-	defer free()
-	found, err := p.revisions(ctx, opRemove, name)
-	if err != nil {
-		return err
-	}
-	for _, d := range found {
-		if str(d.JobDefinitionArn) != o.ID {
-			continue
+	err := p.definitions.Retire(ctx, name, func() error {
+		found, err := p.revisions(ctx, opRemove, name)
+		if err != nil {
+			return err
 		}
-		if is := ownedDefinition(d, false); is.Owner != o.Owner || is.LedgerID != o.LedgerID || is.RunID != o.RunID {
-			return p.changed(o)
+		for _, d := range found {
+			if str(d.JobDefinitionArn) != o.ID {
+				continue
+			}
+			if is := ownedDefinition(d, false); is.Owner != o.Owner || is.LedgerID != o.LedgerID || is.RunID != o.RunID {
+				return p.changed(o)
+			}
+			return p.deregister(ctx, opRemove, o.ID)
 		}
-		e.ready = false
-		return p.deregister(ctx, opRemove, o.ID)
-	}
-	return nil
+		return nil
+	})
+	return p.session.Fail(ctx, opRemove, err)
 }
 
 // RenewExpiry implements sdk.ExpiryRenewer.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/batch"
 
+	"github.com/windlass-run/windlass/internal/cloud/aws"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -48,20 +49,21 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 			return sdk.RunJobResult{Handle: found.Jobs[0].Handle, Adopted: true}, nil
 		}
 	}
-	if err := p.ensureDefinition(ctx, req.Definition, false); err != nil {
+	version, err := p.ensureDefinition(ctx, req.Definition, 0)
+	if err != nil {
 		return sdk.RunJobResult{}, p.unsent(err)
 	}
 	in := req.Job.input(visible)
 	id, err := p.submit(ctx, l.AttemptID, in)
 	if noDefinition(err) {
 		// Another process deregistered it since, or lists lag.
-		if err := p.ensureDefinition(ctx, req.Definition, true); err != nil {
+		if _, err := p.ensureDefinition(ctx, req.Definition, version); err != nil {
 			return sdk.RunJobResult{}, p.unsent(err)
 		}
 		id, err = p.submit(ctx, l.AttemptID, in)
 	}
 	if err != nil {
-		if err = refused(err); sdk.IsClear(err) && !sdk.IsRetryable(err) {
+		if err = aws.Refused(err); sdk.IsClear(err) && !sdk.IsRetryable(err) {
 			p.dropUnused(ctx, req.Definition.Name)
 		}
 		return sdk.RunJobResult{}, err
@@ -74,14 +76,14 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 // submit makes the one call that makes a job, and notes whether it is in doubt.
 func (p *provider) submit(ctx context.Context, attempt sdk.ID, in *batch.SubmitJobInput) (string, error) {
 	if err := p.submits.Wait(ctx); err != nil {
-		return "", p.unsent(p.fail(sdk.CodeOf(err), opRun, err))
+		return "", p.unsent(p.session.Fail(ctx, opRun, err))
 	}
 	var out *batch.SubmitJobOutput
 	p.jobs.sent(attempt, true)
-	err := p.call(ctx, p.submits, opRun, func(ctx context.Context) (err error) {
+	err := p.placed(opRun, p.session.Spend(ctx, p.submits, opRun, func(ctx context.Context) (err error) {
 		out, err = p.batch.SubmitJob(ctx, in)
 		return err
-	})
+	}))
 	if err == nil && !jobID.MatchString(str(out.JobId)) {
 		return "", p.fail(sdk.Unavailable, opRun, fmt.Errorf("SubmitJob gave the job ID %q", str(out.JobId)))
 	}

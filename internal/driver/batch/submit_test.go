@@ -330,7 +330,7 @@ func TestF72BulkCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.ensureDefinition(t.Context(), req.Definition, false); err != nil {
+	if _, err := p.ensureDefinition(t.Context(), req.Definition, 0); err != nil {
 		t.Fatal(err)
 	}
 	ids := sdk.NewIDSource(sdk.SystemClock())

@@ -45,7 +45,6 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 // removeUnused deregisters a job's definition unless another task of this owner
 // uses it. A launch that another process is about to send registers it again.
 func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (bool, error) {
-	arn := h.Metadata[keyDefinition]
 	d, err := p.describeUnlessShared(ctx, h)
 	if err != nil || d == nil {
 		return false, err
@@ -61,18 +60,9 @@ func (p *provider) removeUnused(ctx context.Context, h sdk.JobHandle) (bool, err
 		}
 		return false, err
 	}
-	e := p.definitions.of(str(d.def.Family))
-	select {
-	case e.lock <- struct{}{}:
-	case <-ctx.Done():
-		return false, p.fail(sdk.CodeOf(context.Cause(ctx)), opClean, context.Cause(ctx))
-	}
-	defer func() { <-e.lock }()
-	if err := p.deregister(ctx, opClean, arn); err != nil {
+	if err := p.retire(ctx, opClean, d); err != nil {
 		return false, err
 	}
-	e.ready = false
-	p.definitions.drop(str(d.def.Family))
 	p.tasks.drop(h)
 	return true, nil
 }
@@ -109,6 +99,12 @@ func (p *provider) used(ctx context.Context, cluster, family, but string) (bool,
 	return false, nil
 }
 
+// retire makes a definition inactive, and whoever wants it next look for it.
+func (p *provider) retire(ctx context.Context, op string, d *foundDefinition) error {
+	err := p.definitions.Retire(ctx, str(d.def.Family), func() error { return p.deregister(ctx, op, d.arn()) })
+	return p.session.Fail(ctx, op, err)
+}
+
 // deregister makes a definition inactive. One that is inactive or gone is
 // success.
 func (p *provider) deregister(ctx context.Context, op, arn string) error {
@@ -132,10 +128,7 @@ func (p *provider) dropUnused(ctx context.Context, cluster, family string) {
 	if used, err := p.used(ctx, cluster, family, ""); used || err != nil && sdk.CodeOf(err) != sdk.FailedPrecondition {
 		return
 	}
-	if p.definitions.forget(ctx, family) != nil {
-		return
-	}
-	if err := p.deregister(ctx, opClean, d.arn()); err != nil {
+	if err := p.retire(ctx, opClean, d); err != nil {
 		p.log.Debug("definition not deregistered", "definition", d.arn(), "err", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
@@ -15,80 +14,18 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// definitions knows which families have a revision that can be run, and lets
-// one caller at a time find out or register one. The zero value is ready.
-type definitions struct {
-	mu sync.Mutex
-	m  map[string]*defined
-}
-
-// defined is what is known of a family.
-type defined struct {
-	// lock is held by whoever looks at the family or registers it.
-	lock  chan struct{}
-	ready bool
-}
-
-func (d *definitions) of(family string) *defined {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.m == nil {
-		d.m = map[string]*defined{}
-	}
-	e, ok := d.m[family]
-	if !ok {
-		e = &defined{lock: make(chan struct{}, 1)}
-		d.m[family] = e
-	}
-	return e
-}
-
-// drop takes an inactive family out of memory. Who waits for it still looks for
-// himself.
-func (d *definitions) drop(family string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.m, family)
-}
-
-// forget makes the next caller look again.
-func (d *definitions) forget(ctx context.Context, family string) error {
-	e := d.of(family)
-	select {
-	case e.lock <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	e.ready = false
-	<-e.lock
-	return nil
-}
-
-// ensureDefinition makes sure that the family has an active revision. Those who
-// want the same one wait for the first, which asks once and registers at most
-// once.
-func (p *provider) ensureDefinition(ctx context.Context, d definition) error {
-	e := p.definitions.of(d.Family)
-	select {
-	case e.lock <- struct{}{}:
-	case <-ctx.Done():
-		return p.fail(sdk.CodeOf(context.Cause(ctx)), opRun, context.Cause(ctx))
-	}
-	defer func() { <-e.lock }()
-	if e.ready {
-		return nil
-	}
-	found, err := p.describeDefinition(ctx, d.Family)
-	if err != nil {
-		return refusedDefinition(err)
-	}
-	if found == nil || !found.active() || found.tags[labelDefinition] != d.Tags[labelDefinition] || found.tags[sdk.LabelOwner] != p.owner {
-		if err := p.register(ctx, d); err != nil {
-			return err
+// ensureDefinition makes sure that the family has an active revision, and returns
+// its version. Gone is the version of one that RunTask didn't find, though a
+// description may still show it.
+func (p *provider) ensureDefinition(ctx context.Context, d definition, gone int) (version int, err error) {
+	version, err = p.definitions.Ensure(ctx, d.Family, gone, func() (bool, error) {
+		found, err := p.describeDefinition(ctx, d.Family)
+		if err != nil {
+			return false, refusedDefinition(err)
 		}
-	}
-	e.ready = true
-	return nil
+		return found != nil && found.active() && found.tags[labelDefinition] == d.Tags[labelDefinition] && found.tags[sdk.LabelOwner] == p.owner, nil
+	}, func() error { return p.register(ctx, d) })
+	return version, p.session.Fail(ctx, opRun, err)
 }
 
 // foundDefinition is a definition as ECS has it.
@@ -171,17 +108,14 @@ func (p *provider) register(ctx context.Context, d definition) error {
 	}
 }
 
-// refusedDefinition says that it is the job's own definition that was refused.
+// refusedDefinition says that it is the job's own definition that was refused, or
+// that it is somebody else's turn.
 func refusedDefinition(err error) error {
 	var e *sdk.Error
-	if !errors.As(err, &e) {
-		return err
+	if familyBusy(err) && errors.As(err, &e) {
+		c := *e
+		c.Code = sdk.ResourceExhausted
+		err = &c
 	}
-	c := *e
-	if familyBusy(err) || c.Code == sdk.ResourceExhausted {
-		c.Code, c.Retryable, c.Reason = sdk.ResourceExhausted, true, sdk.ReasonQueued
-	} else if c.Code == sdk.InvalidArgument {
-		c.Reason = sdk.ReasonInvalidSpec
-	}
-	return &c
+	return aws.Refused(err)
 }

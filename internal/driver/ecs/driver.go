@@ -10,7 +10,6 @@ package ecs
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -144,7 +143,7 @@ type provider struct {
 	readers     *logtail.Readers
 	noSearch    atomic.Bool
 
-	definitions definitions
+	definitions aws.Definitions
 	tasks       tasks
 }
 
@@ -166,15 +165,10 @@ func open(ctx context.Context, r sdk.OpenRequest, shared *logtail.Account) (*pro
 		return nil, err
 	}
 	cfg = cfg.filled()
-	if err := cfg.check(r.Name); err != nil {
+	if err := aws.CheckTags(r.Name, cfg.Tags); err != nil {
 		return nil, err
 	}
-	if msg := aws.CheckTag(sdk.LabelOwner, r.Owner); msg != "" {
-		return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: r.Name, Field: "owner",
-			Err: fmt.Errorf("the owner %q can't be a tag: %s", r.Owner, msg), Remedy: "choose another name for the owner"}
-	}
-	session, err := aws.Open(ctx, aws.Settings{Provider: r.Name, Region: cfg.Region, Endpoint: cfg.Endpoint, Account: cfg.Account,
-		Credentials: r.Credentials, Ambient: r.AmbientCredentials, CallTimeout: r.CallTimeout, StateDir: r.StateDir, Clock: r.Clock})
+	session, err := aws.OpenFor(ctx, r, aws.Settings{Region: cfg.Region, Endpoint: cfg.Endpoint, Account: cfg.Account})
 	if err != nil {
 		return nil, err
 	}
@@ -220,17 +214,11 @@ func (p *provider) read(ctx context.Context, op string, f func(ctx context.Conte
 	return p.paced(ctx, p.reads, op, f)
 }
 
-// paced makes a call when its budget allows.
+// paced makes a call when its budget allows. That the cluster isn't found says
+// nothing of a job.
 func (p *provider) paced(ctx context.Context, b *aws.Budget, op string, f func(ctx context.Context) error) error {
-	if err := b.Wait(ctx); err != nil {
-		return p.fail(sdk.CodeOf(err), op, err)
-	}
-	err := p.session.Call(ctx, op, f)
-	if sdk.CodeOf(err) == sdk.ResourceExhausted {
-		b.Throttled()
-	}
+	err := p.session.Paced(ctx, b, op, f)
 	if aws.ErrorCode(err) == "ClusterNotFoundException" {
-		// It is the cluster that isn't found, which says nothing of a job.
 		e := p.fail(sdk.FailedPrecondition, op, err)
 		e.Remedy = "check cluster under config:"
 		return e

@@ -231,10 +231,7 @@ func (p *provider) removeDefinition(ctx context.Context, o sdk.OwnedObject) erro
 	if is := ownedDefinition(d, false); is.Owner != o.Owner || is.LedgerID != o.LedgerID || is.RunID != o.RunID {
 		return p.changed(o)
 	}
-	if err := p.definitions.forget(ctx, str(d.def.Family)); err != nil {
-		return p.fail(sdk.CodeOf(err), opRemove, err)
-	}
-	return p.deregister(ctx, opRemove, o.ID)
+	return p.retire(ctx, opRemove, d)
 }
 
 // RenewExpiry implements sdk.ExpiryRenewer.

@@ -43,17 +43,15 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		e.Field, e.Reason, e.Remedy = "secrets", sdk.ReasonInvalidSpec, "put large secrets into Secrets Manager"
 		return sdk.RunJobResult{}, e
 	}
-	if err := p.ensureDefinition(ctx, req.Definition); err != nil {
+	version, err := p.ensureDefinition(ctx, req.Definition, 0)
+	if err != nil {
 		return sdk.RunJobResult{}, err
 	}
 	in := req.Run.input(visible)
 	task, adopted, err := p.start(ctx, in)
 	if noDefinition(err) {
 		// Another process deregistered it since, or lists lag.
-		if ferr := p.definitions.forget(ctx, req.Definition.Family); ferr != nil {
-			return sdk.RunJobResult{}, p.fail(sdk.CodeOf(ferr), opRun, ferr)
-		}
-		if err := p.ensureAgain(ctx, req.Definition); err != nil {
+		if _, err := p.ensureDefinition(ctx, req.Definition, version); err != nil {
 			return sdk.RunJobResult{}, err
 		}
 		task, adopted, err = p.start(ctx, in)
@@ -68,26 +66,6 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		prefix: req.Definition.Container.LogOptions["awslogs-stream-prefix"]}, p.clock.Now())
 	p.tasks.seen(h, task)
 	return sdk.RunJobResult{Handle: h, Adopted: adopted}, nil
-}
-
-// ensureAgain registers the definition anew where RunTask says that there is
-// none, though a description may still show one.
-func (p *provider) ensureAgain(ctx context.Context, d definition) error {
-	e := p.definitions.of(d.Family)
-	select {
-	case e.lock <- struct{}{}:
-	case <-ctx.Done():
-		return p.fail(sdk.CodeOf(context.Cause(ctx)), opRun, context.Cause(ctx))
-	}
-	defer func() { <-e.lock }()
-	if e.ready {
-		return nil // another caller has just done it
-	}
-	if err := p.register(ctx, d); err != nil {
-		return err
-	}
-	e.ready = true
-	return nil
 }
 
 // readLaunch refuses a launch of another provider or of a newer version.
