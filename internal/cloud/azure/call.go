@@ -13,6 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -73,30 +74,30 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 // tokenError is for calls that were not made, for there was no token.
 func (x *Session) tokenError(e *sdk.Error, none *noToken) {
 	e.Code, e.Reason, e.Remedy = sdk.Unauthenticated, sdk.ReasonCredentials, "check the credentials that the provider uses"
-	var answer *azcore.ResponseError
-	if errors.As(none.err, &answer) {
-		e.Err = fmt.Errorf("no access token could be had: %s", tokenText(answer))
+	var failed *azidentity.AuthenticationFailedError
+	if !errors.As(none.err, &failed) || failed.RawResponse == nil {
+		e.Err = &noToken{errors.New(oneLine(none.err.Error()))}
 		return
 	}
-	e.Err = &noToken{errors.New(firstLine(none.err.Error()))}
+	res := failed.RawResponse
+	e.Err = &noToken{errors.New(authorityText(res))}
+	if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
+		// It is the authority that is at fault, or busy, and not what it was shown.
+		e.Code, e.Reason, e.Remedy, e.Retryable, e.RetryAfter = sdk.Unavailable, "", "", true, retryAfter(res.Header)
+	}
 }
 
-// tokenText is what the authority says, without the dump of its answer.
+// authorityText is what the authority says, without the dump of its answer.
 // https://learn.microsoft.com/en-us/entra/identity-platform/reference-error-codes
-func tokenText(r *azcore.ResponseError) string {
+func authorityText(res *http.Response) string {
 	var body struct {
-		Error       string `json:"error"`
 		Description string `json:"error_description"`
 	}
-	if data := bodyOf(r); json.Unmarshal(data, &body) == nil && body.Description != "" {
-		return firstLine(body.Description)
+	if data, err := runtime.Payload(res); err == nil && json.Unmarshal(data, &body) == nil && body.Description != "" {
+		text, _, _ := strings.Cut(strings.TrimSpace(body.Description), "\n")
+		return oneLine(text)
 	}
-	return "the authority answers " + strconv.Itoa(r.StatusCode) + " " + r.ErrorCode
-}
-
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return strings.TrimSpace(s)
+	return "the authority answers " + res.Status
 }
 
 // classify takes the code by the answer's status; where Resource Manager's own

@@ -88,7 +88,7 @@ func (s *seen) change(id string, f func(*sight)) {
 	s.m[id] = v
 }
 
-// show notes that a read has shown the group, or that it was made.
+// show notes that a read has shown the group.
 func (s *seen) show(id string) { s.change(id, func(v *sight) { v.shown = true }) }
 
 // end notes that the group's job has ended.

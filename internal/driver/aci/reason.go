@@ -33,7 +33,7 @@ func judge(v view) verdict {
 		return verdict{state: sdk.StateCancelled, reason: sdk.ReasonCancelled, code: v.code(), oom: is(v.detail(), detailOOM), message: "the container group was stopped"}
 	case v.in(stateTerminated):
 		return ended(v)
-	case is(v.group, stateFailed):
+	case is(v.group, stateFailed) && !v.deploying():
 		return verdict{state: sdk.StateFailed, reason: v.failure(), message: v.message()}
 	case is(v.group, stateSucceeded) && v.current == nil:
 		return verdict{state: sdk.StateSucceeded, reason: sdk.ReasonCompleted, message: v.message()}

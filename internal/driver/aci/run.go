@@ -100,7 +100,6 @@ func (p *provider) create(ctx context.Context, l sdk.Launch, id string, group *a
 		h.Metadata[keyAgain] = "1"
 		p.log.Warn("a container group was made by two processes at once; its container may have run twice", "provider", p.name, "group", id)
 	}
-	p.seen.show(id)
 	return sdk.RunJobResult{Handle: h, Adopted: h.Metadata[keyAgain] != ""}, nil
 }
 

@@ -1,6 +1,7 @@
 package aci
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -65,6 +66,12 @@ func viewOf(g *arm.ContainerGroup) view {
 		v.events = append(v.events, i.Events...)
 	}
 	return v
+}
+
+// deploying reports whether Azure is still at bringing the group up.
+// https://learn.microsoft.com/en-us/azure/container-instances/container-state#create-start-and-restart-operations
+func (v view) deploying() bool {
+	return slices.ContainsFunc([]string{"Pending", "Creating", "Repairing"}, func(s string) bool { return is(v.provisioning, s) })
 }
 
 func is(s, word string) bool { return strings.EqualFold(s, word) }
