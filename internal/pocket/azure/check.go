@@ -252,7 +252,7 @@ func (s *Server) checkContainers(name string, p *arm.ContainerGroupPropertiesPro
 		}
 	}
 	if cpu > maxCPU || memory > maxMemory {
-		return nil, refuse(ruleSize, "The resource requests of container group '%s' are too large: '%g' CPU '%g' GB memory. The maximum is '%g' CPU '%g' GB memory.", name, cpu, memory, maxCPU, maxMemory)
+		return nil, ruleError(ruleSize, Capacity(s.o.Location, cpu, memory))
 	}
 	return sealed, nil
 }
@@ -265,8 +265,14 @@ func checkResources(group, name string, r *arm.ResourceRequirements) (*arm.Resou
 	if *ask.CPU <= 0 || *ask.MemoryInGB <= 0 {
 		return nil, refuse(ruleResourceValue, "The CPU and memory requests in container '%s' of container group '%s' must be positive.", name, group)
 	}
-	if tenths := *ask.MemoryInGB * 10; math.Abs(tenths-math.Round(tenths)) > 1e-6 {
-		return nil, refuse(ruleMemoryStep, "The memory request '%g' GB in container '%s' of container group '%s' must be a multiple of 0.1 GB.", *ask.MemoryInGB, name, group)
+	sizes := []*float64{ask.MemoryInGB}
+	if r.Limits != nil && r.Limits.MemoryInGB != nil {
+		sizes = append(sizes, r.Limits.MemoryInGB)
+	}
+	for _, size := range sizes {
+		if tenths := *size * 10; math.Abs(tenths-math.Round(tenths)) > 1e-6 {
+			return nil, refuse(ruleMemoryStep, "The memory requirement is '%s' in container '%s' of container group '%s'. The memory requirement should be times of 0.1 GB.", plain(*size), name, group)
+		}
 	}
 	if l := r.Limits; l != nil && (l.CPU != nil && *l.CPU < *ask.CPU || l.MemoryInGB != nil && *l.MemoryInGB < *ask.MemoryInGB) {
 		return nil, refuse(ruleResourceLimit, "The resource limits in container '%s' of container group '%s' are below its requests.", name, group)

@@ -147,11 +147,13 @@ func (o *output) text(tail int, stamps, small bool) string {
 	text := b.String()
 	if len(text) > limit {
 		text = text[len(text)-limit:]
-		for len(text) > 0 && !utf8.RuneStart(text[0]) { // a character that was cut
-			text = text[1:]
+		for range utf8.UTFMax - 1 { // a character that was cut
+			if text != "" && !utf8.RuneStart(text[0]) {
+				text = text[1:]
+			}
 		}
 	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return string([]rune(text)) // each byte that is no UTF-8 becomes U+FFFD
 }
 
 // last returns the last lines, where parts count for the line that they make.

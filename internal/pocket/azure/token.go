@@ -160,7 +160,7 @@ func (s *Server) issueToken(c *call) (result, *Error) {
 		return result{}, refuse(ruleSecret, "AADSTS7000215: Invalid client secret provided. Ensure the secret being sent in the request is the client secret value, not the client secret ID, for a secret added to app '%s'.", id)
 	}
 	token, until := s.newToken(id, resource)
-	left := int(until.Sub(s.o.Now()) / time.Second)
+	left := int(until.Sub(s.o.Now()).Round(time.Second) / time.Second)
 	out := tokenReply{Type: "Bearer", ExpiresIn: left, ExtExpiresIn: left, Token: token}
 	if c.route.action == actionTokenV1 {
 		out.ExpiresIn, out.ExtExpiresIn, out.ExpiresOn, out.Resource = strconv.Itoa(left), strconv.Itoa(left), strconv.FormatInt(until.Unix(), 10), resource
@@ -198,7 +198,7 @@ func (s *Server) identityToken(c *call) (result, *Error) {
 		return result{}, refuse(ruleResource, "AADSTS500011: The resource principal named %s was not found in the tenant named %s.", resource, s.o.TenantID)
 	}
 	token, until := s.newToken(identityClient, resource)
-	out := tokenReply{Type: "Bearer", ExpiresIn: strconv.Itoa(int(until.Sub(s.o.Now()) / time.Second)), ExpiresOn: strconv.FormatInt(until.Unix(), 10),
+	out := tokenReply{Type: "Bearer", ExpiresIn: strconv.Itoa(int(until.Sub(s.o.Now()).Round(time.Second) / time.Second)), ExpiresOn: strconv.FormatInt(until.Unix(), 10),
 		NotBefore: strconv.FormatInt(s.o.Now().Add(-5*time.Minute).Unix(), 10), Resource: resource, ClientID: identityClient, Token: token}
 	if query.Get("api-version") == "2017-09-01" { // this version alone writes a date
 		out.ExpiresOn = until.UTC().Format("01/02/2006 15:04:05 +00:00")

@@ -135,11 +135,14 @@ func checkSecretTags(tags map[string]*string) *Error {
 	return nil
 }
 
-// secretURL is a secret's identifier, as seen by the caller.
+// secretURL is a secret's identifier. Clients take it apart, and know no path
+// before the collection: a vault that was found by its path is shown by its
+// host's name.
 func (s *Server) secretURL(c *call, collection, name, version string) *azsecrets.ID {
 	at := c.base()
 	if strings.HasPrefix(c.request.URL.Path, "/"+vaultPath+"/") {
-		at = VaultURL(at, c.path["vault"])
+		_, port, _ := strings.Cut(c.request.Host, ":")
+		at = strings.Replace(at, c.request.Host, strings.ToLower(c.path["vault"])+".vault.localhost:"+port, 1)
 	}
 	id := at + "/" + collection + "/" + name
 	if version != "" {
