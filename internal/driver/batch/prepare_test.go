@@ -1,16 +1,14 @@
 package batch
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -19,40 +17,7 @@ var update = flag.Bool("update", false, "rewrite the golden requests in testdata
 // offline is a provider that reaches nothing.
 func offline(t testing.TB, change map[string]any) *provider {
 	t.Helper()
-	config := map[string]any{"region": "eu-west-1", "account": "123456789012", "queue": "jobs", "execution_role": "arn:aws:iam::123456789012:role/exec", "tags": map[string]string{"team": "a"}}
-	for k, v := range change {
-		config[k] = v
-	}
-	raw, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Driver().Open(t.Context(), sdk.OpenRequest{Name: "prod-batch", Config: raw, Credentials: pocketCredentials(), Clock: sdk.SystemClock(),
-		Owner: "ann@laptop", LedgerID: "ledger"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p.(*provider)
-}
-
-func mustID(t testing.TB, s string) sdk.ID {
-	t.Helper()
-	id, err := sdk.ParseID(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
-func prepare(t testing.TB, p *provider, spec sdk.JobSpec) sdk.Launch {
-	t.Helper()
-	l, err := p.PrepareJob(t.Context(), sdk.PrepareJobRequest{Spec: spec, RunID: mustID(t, "01jgfjja00eayvsy0000000001"),
-		AttemptID: mustID(t, "01jgfjja00eayvsy0000000002"), Attempt: 2, Expires: time.Unix(2e9, 0).UTC()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return drivertest.Offline[*provider](t, Driver(), pocketCredentials(), map[string]any{"region": "eu-west-1", "account": "123456789012", "queue": "jobs", "execution_role": "arn:aws:iam::123456789012:role/exec", "tags": map[string]string{"team": "a"}}, change)
 }
 
 func TestGoldenRequests(t *testing.T) {
@@ -75,36 +40,7 @@ func TestGoldenRequests(t *testing.T) {
 		"log-group2": {config: map[string]any{"log_group": "g", "create_log_group": false, "log_blocking": false}, spec: sdk.JobSpec{Image: "app:1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := prepare(t, offline(t, c.config), c.spec)
-			if len(l.Problems) > 0 {
-				t.Fatalf("refused: %s", sdk.JoinProblems(l.Problems))
-			}
-			var got bytes.Buffer
-			if err := json.Indent(&got, l.Request, "", "\t"); err != nil {
-				t.Fatal(err)
-			}
-			got.WriteByte('\n')
-			file := filepath.Join("testdata", name+".json")
-			if *update {
-				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got.Bytes(), want) {
-				t.Errorf("the request differs from %s (go test -update rewrites it):\n%s", file, got.String())
-			}
-			req, err := decodeRequest(l.Request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := sdk.EncodeCanonical(req)
-			if err != nil || !bytes.Equal(again, l.Request) {
-				t.Errorf("the request doesn't come back: %v", err)
-			}
+			drivertest.GoldenRequest(t, *update, name, drivertest.Launch(t, offline(t, c.config), c.spec), decodeRequest)
 		})
 	}
 }
@@ -114,7 +50,7 @@ func TestGoldenRequests(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	p := offline(t, nil)
 	for timeout, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Minute, time.Minute: 66 * time.Second, time.Hour: 66 * time.Minute, 95 * time.Second: 105 * time.Second, 1 << 62: 0} {
-		l := prepare(t, p, sdk.JobSpec{Image: "app:1", Timeout: timeout})
+		l := drivertest.Launch(t, p, sdk.JobSpec{Image: "app:1", Timeout: timeout})
 		req, err := decodeRequest(l.Request)
 		if err != nil || l.NativeDeadline != want || time.Duration(req.Job.Timeout)*time.Second != want {
 			t.Errorf("%s: %s, sent %d, %v; want %s", timeout, l.NativeDeadline, req.Job.Timeout, err, want)
@@ -182,7 +118,7 @@ func TestRefused(t *testing.T) {
 		"mount":             {spec: app(func(s *sdk.JobSpec) { s.Mounts = []sdk.Mount{{Type: sdk.MountBind, Source: "/a", Target: "/b"}} }), field: "mounts[0]"},
 		"file":              {spec: app(func(s *sdk.JobSpec) { s.Files = []sdk.InputFile{{Path: "/a"}} }), field: "files[0]"},
 	} {
-		l := prepare(t, offline(t, c.config), c.spec)
+		l := drivertest.Launch(t, offline(t, c.config), c.spec)
 		if len(l.Problems) == 0 || l.Problems[0].Field != c.field || l.Problems[0].Message == "" || l.Request != nil {
 			t.Errorf("%s: %s; want a problem with %s", name, sdk.JoinProblems(l.Problems), c.field)
 		}

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,31 @@ func (w *World[P]) Unseen(value string, permitted ...string) {
 			w.T.Errorf("%s is in a call of %s", value, c.Action)
 		}
 	}
+}
+
+// NotKept fails the test where a value stands in what is kept of a job for other
+// processes.
+func (w *World[P]) NotKept(value string, l sdk.Launch, h sdk.JobHandle) {
+	w.T.Helper()
+	for where, text := range w.kept(l, h) {
+		if bytes.Contains(text, []byte(value)) {
+			w.T.Errorf("%s is in the %s", value, where)
+		}
+	}
+}
+
+// kept is what the ledger has of a job.
+func (w *World[P]) kept(l sdk.Launch, h sdk.JobHandle) map[string][]byte {
+	w.T.Helper()
+	launch, err := l.Encode()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	handle, err := h.Encode()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return map[string][]byte{"launch": launch, "handle": handle}
 }
 
 // canaryLength is the least length of a credential that is sought: what is shorter
@@ -72,16 +98,8 @@ func (w *World[P]) CredentialsStaySecret(fails string, permitted ...string) {
 	if _, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h}); err != nil {
 		t.Error(err)
 	}
-	var err error
-	if texts["launch"], err = l.Encode(); err != nil {
-		t.Fatal(err)
-	}
-	if texts["handle"], err = h.Encode(); err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range w.files(dir) {
-		texts[name] = data
-	}
+	maps.Copy(texts, w.kept(l, h))
+	maps.Copy(texts, w.files(dir))
 	sought := 0
 	for name, value := range w.setup.Credentials {
 		if len(value) < canaryLength {

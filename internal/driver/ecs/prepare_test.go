@@ -1,11 +1,8 @@
 package ecs
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -21,41 +19,8 @@ var update = flag.Bool("update", false, "rewrite the golden requests in testdata
 // offline is a provider that reaches nothing.
 func offline(t testing.TB, change map[string]any) *provider {
 	t.Helper()
-	config := map[string]any{"region": "eu-west-1", "account": "123456789012", "cluster": "prod", "subnets": []string{"subnet-1", "subnet-2"},
-		"security_groups": []string{"sg-1"}, "execution_role": "exec", "tags": map[string]string{"team": "a"}}
-	for k, v := range change {
-		config[k] = v
-	}
-	raw, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Driver().Open(t.Context(), sdk.OpenRequest{Name: "prod-ecs", Config: raw, Credentials: pocketCredentials(), Clock: sdk.SystemClock(),
-		Owner: "ann@laptop", LedgerID: "ledger"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p.(*provider)
-}
-
-func mustID(t testing.TB, s string) sdk.ID {
-	t.Helper()
-	id, err := sdk.ParseID(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
-func prepare(t testing.TB, p *provider, spec sdk.JobSpec) sdk.Launch {
-	t.Helper()
-	l, err := p.PrepareJob(t.Context(), sdk.PrepareJobRequest{Spec: spec, RunID: mustID(t, "01jgfjja00eayvsy0000000001"),
-		AttemptID: mustID(t, "01jgfjja00eayvsy0000000002"), Attempt: 2, Expires: time.Unix(2e9, 0).UTC()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return drivertest.Offline[*provider](t, Driver(), pocketCredentials(), map[string]any{"region": "eu-west-1", "account": "123456789012", "cluster": "prod", "subnets": []string{"subnet-1", "subnet-2"},
+		"security_groups": []string{"sg-1"}, "execution_role": "exec", "tags": map[string]string{"team": "a"}}, change)
 }
 
 func TestGoldenRequests(t *testing.T) {
@@ -80,36 +45,7 @@ func TestGoldenRequests(t *testing.T) {
 		"no-log-create": {config: map[string]any{"create_log_group": false, "log_group": "g", "log_prefix": "p", "ephemeral_storage": 30}, spec: sdk.JobSpec{Image: "app:1", Args: cmd}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := prepare(t, offline(t, c.config), c.spec)
-			if len(l.Problems) > 0 {
-				t.Fatalf("refused: %s", sdk.JoinProblems(l.Problems))
-			}
-			var got bytes.Buffer
-			if err := json.Indent(&got, l.Request, "", "\t"); err != nil {
-				t.Fatal(err)
-			}
-			got.WriteByte('\n')
-			file := filepath.Join("testdata", name+".json")
-			if *update {
-				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got.Bytes(), want) {
-				t.Errorf("the request differs from %s (go test -update rewrites it):\n%s", file, got.String())
-			}
-			req, err := decodeRequest(l.Request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := sdk.EncodeCanonical(req)
-			if err != nil || !bytes.Equal(again, l.Request) {
-				t.Errorf("reading and writing it changes it (%v): %s", err, again)
-			}
+			drivertest.GoldenRequest(t, *update, name, drivertest.Launch(t, offline(t, c.config), c.spec), decodeRequest)
 		})
 	}
 }
@@ -194,7 +130,7 @@ func TestProblems(t *testing.T) {
 			if c.change != nil {
 				c.change(&spec)
 			}
-			l := prepare(t, offline(t, c.config), spec)
+			l := drivertest.Launch(t, offline(t, c.config), spec)
 			if c.field == "" {
 				if len(l.Problems) > 0 {
 					t.Errorf("refused: %s", sdk.JoinProblems(l.Problems))
@@ -222,7 +158,7 @@ func TestF6Overrides(t *testing.T) {
 	}
 	for n, moved := range map[int]bool{maxOverrides - base: false, maxOverrides - base + 1: true} {
 		spec.Env = sdk.Env{"A": strings.Repeat("x", n)}
-		l := prepare(t, p, spec)
+		l := drivertest.Launch(t, p, spec)
 		req, err := decodeRequest(l.Request)
 		if err != nil {
 			t.Fatal(err)
@@ -235,7 +171,7 @@ func TestF6Overrides(t *testing.T) {
 		}
 	}
 	spec.Env = sdk.Env{"SMALL": "x", "BIG": strings.Repeat("x", 70000)}
-	if l := prepare(t, p, spec); len(l.Problems) != 1 || !strings.Contains(l.Problems[0].Message, "env.BIG (70000 bytes)") {
+	if l := drivertest.Launch(t, p, spec); len(l.Problems) != 1 || !strings.Contains(l.Problems[0].Message, "env.BIG (70000 bytes)") {
 		t.Errorf("the largest isn't named: %v", l.Problems)
 	}
 }
@@ -247,7 +183,7 @@ func TestDefinitionsAreShared(t *testing.T) {
 	familyOf := func(p *provider, change func(s *sdk.JobSpec)) string {
 		spec := sdk.JobSpec{Image: "app:1", Args: sdk.Argv{"x"}}
 		change(&spec)
-		return prepare(t, p, spec).Names["definition"]
+		return drivertest.Launch(t, p, spec).Names["definition"]
 	}
 	same := familyOf(p, func(*sdk.JobSpec) {})
 	for name, change := range map[string]func(s *sdk.JobSpec){
@@ -313,7 +249,7 @@ func TestSecretARNs(t *testing.T) {
 		"secret://aws-ssm/arn:aws:ssm:eu-west-1:999999999999:parameter/shared":         "arn:aws:ssm:eu-west-1:999999999999:parameter/shared",
 	} {
 		spec := sdk.JobSpec{Image: "app:1", Secrets: map[string]sdk.SecretRef{"S": sdk.SecretRef(ref)}}
-		l := prepare(t, p, spec)
+		l := drivertest.Launch(t, p, spec)
 		if len(l.Problems) > 0 {
 			t.Errorf("%s: %s", ref, sdk.JoinProblems(l.Problems))
 			continue
@@ -338,16 +274,16 @@ func TestFitted(t *testing.T) {
 		return out
 	}
 	p := offline(t, nil)
-	if got, want := fields(prepare(t, p, sdk.JobSpec{Image: "app:1"})), []string{"cpu=250m", "grace=30s", "memory=512Mi"}; !reflect.DeepEqual(got, want) {
+	if got, want := fields(drivertest.Launch(t, p, sdk.JobSpec{Image: "app:1"})), []string{"cpu=250m", "grace=30s", "memory=512Mi"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := fields(prepare(t, p, sdk.JobSpec{Image: "app:1", CPU: 1000, Memory: 2 << 30, Grace: new(5 * time.Second)})); len(got) > 0 {
+	if got := fields(drivertest.Launch(t, p, sdk.JobSpec{Image: "app:1", CPU: 1000, Memory: 2 << 30, Grace: new(5 * time.Second)})); len(got) > 0 {
 		t.Errorf("what was set is fitted: %q", got)
 	}
 }
 
 func TestGroup(t *testing.T) {
-	id := mustID(t, "01jgfjja00eayvsy0000000002")
+	id := sdk.NewIDSource(sdk.SystemClock()).NewID()
 	if got, n, ok := readGroup(groupOf(id, 3)); !ok || got != id || n != 3 {
 		t.Errorf("got %s, %d, %t", got, n, ok)
 	}

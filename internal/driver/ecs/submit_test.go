@@ -1,11 +1,9 @@
 package ecs
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -72,42 +70,7 @@ func TestCredentialsStaySecret(t *testing.T) { calm(t).CredentialsStaySecret("ec
 // TestF7Definitions: many equal launches at once register one definition, and
 // the last clean-up takes it away.
 func TestF7Definitions(t *testing.T) {
-	w := newWorld(t, pocket.Options{}, nil)
-	p := w.Open()
-	const n = 50
-	handles := make([]sdk.JobHandle, n)
-	var launches []sdk.Launch
-	for range n {
-		launches = append(launches, w.Plan(p, shell("true")))
-	}
-	var wg sync.WaitGroup
-	for i, l := range launches {
-		wg.Go(func() { handles[i] = w.Run(p, l) })
-	}
-	wg.Wait()
-	if got := w.Count("ecs:RegisterTaskDefinition"); got != 1 {
-		t.Errorf("%d registrations of one definition", got)
-	}
-	for _, h := range handles {
-		w.Ended(p, h)
-	}
-	for i, h := range handles {
-		res, err := p.CleanupJob(t.Context(), sdk.CleanupJobRequest{Handle: h})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if last := i == n-1; (len(res.Removed) > 0) != last {
-			t.Errorf("clean-up %d removed %q", i, res.Removed)
-		}
-	}
-	if got := w.Count("ecs:DeregisterTaskDefinition"); got != 1 {
-		t.Errorf("%d definitions deregistered", got)
-	}
-	// It is registered again when it is wanted again.
-	w.Ended(p, w.Run(p, w.Plan(p, shell("true"))))
-	if got := w.Count("ecs:RegisterTaskDefinition"); got != 2 {
-		t.Errorf("%d registrations", got)
-	}
+	drivertest.SharesDefinition(t, calm(t), "ecs:RegisterTaskDefinition", "ecs:DeregisterTaskDefinition")
 }
 
 // TestF7FamilyLock: while another process registers a revision of the family,
@@ -307,14 +270,8 @@ func TestF86SecretsInNoRequest(t *testing.T) {
 	if st := w.Ended(p, h); st.State != sdk.StateSucceeded {
 		t.Fatalf("the job is %s: %s", st.State, st.Message)
 	}
-	encoded, err := l.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, value := range []string{stored, param, seen} {
-		if bytes.Contains(encoded, []byte(value)) {
-			t.Errorf("%s is in the launch", value)
-		}
+		w.NotKept(value, l, h)
 	}
 	w.Unseen(stored)
 	w.Unseen(param)
@@ -333,7 +290,7 @@ func TestMissingSecret(t *testing.T) {
 	p := w.Open()
 	spec := shell("true")
 	spec.Secrets = map[string]sdk.SecretRef{"S": "secret://aws-sm/nosuch"}
-	l := prepare(t, p, spec)
+	l := w.Prepare(p, spec)
 	if !slices.ContainsFunc(l.Problems, func(p sdk.Problem) bool {
 		return p.Field == "secrets.S" && strings.Contains(p.Message, "nosuch")
 	}) {
