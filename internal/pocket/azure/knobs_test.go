@@ -205,7 +205,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s %s after %s: %d, again in %q", k.method, k.name, k.after, got, again)
 		}
 	}
-	if AzureLimits() != (Limits{100, 100, 300, 100, 300, 100}) {
+	if APILimits() != (Limits{100, 100, 300, 100, 300, 100}) {
 		t.Error("the documented limits changed")
 	}
 }

@@ -24,9 +24,9 @@ type Limits struct {
 	CreatesPerHour, CreatesPer5Minutes, DeletesPerHour, DeletesPer5Minutes int
 }
 
-// AzureLimits are the documented ones of a new subscription:
+// APILimits are the documented ones of a new subscription:
 // https://learn.microsoft.com/en-us/azure/container-instances/container-instances-resource-and-quota-limits
-func AzureLimits() Limits {
+func APILimits() Limits {
 	return Limits{Groups: 100, Cores: 100, CreatesPerHour: 300, CreatesPer5Minutes: 100, DeletesPerHour: 300, DeletesPer5Minutes: 100}
 }
 
@@ -68,11 +68,11 @@ func (s *Server) room(in *arm.ContainerGroup, old *group) *Error {
 
 // takeCreate counts a call that creates or updates a group.
 func (s *Server) takeCreate(c *call) *Error {
-	return take(c, &s.creates, s.limits.CreatesPerHour, s.limits.CreatesPer5Minutes, AzureLimits().CreatesPerHour, AzureLimits().CreatesPer5Minutes)
+	return take(c, &s.creates, s.limits.CreatesPerHour, s.limits.CreatesPer5Minutes, APILimits().CreatesPerHour, APILimits().CreatesPer5Minutes)
 }
 
 func (s *Server) takeDelete(c *call) *Error {
-	return take(c, &s.deletes, s.limits.DeletesPerHour, s.limits.DeletesPer5Minutes, AzureLimits().DeletesPerHour, AzureLimits().DeletesPer5Minutes)
+	return take(c, &s.deletes, s.limits.DeletesPerHour, s.limits.DeletesPer5Minutes, APILimits().DeletesPerHour, APILimits().DeletesPer5Minutes)
 }
 
 // take counts a call, refuses one that is beyond a limit, and tells what is
@@ -127,8 +127,8 @@ func (s *Server) listUsage(c *call) (result, *Error) {
 			CurrentValue: to.Ptr(int32(math.Ceil(used))), Limit: to.Ptr(int32(limit)), Name: &arm.UsageName{Value: &name, LocalizedValue: &words}} //nolint:gosec // far below
 	}
 	return result{http.StatusOK, arm.UsageListResult{Value: []*arm.Usage{
-		usage("ContainerGroups", "Container Groups", float64(groups), s.limits.Groups, AzureLimits().Groups),
-		usage("StandardCores", "Standard Cores", cores, s.limits.Cores, AzureLimits().Cores),
+		usage("ContainerGroups", "Container Groups", float64(groups), s.limits.Groups, APILimits().Groups),
+		usage("StandardCores", "Standard Cores", cores, s.limits.Cores, APILimits().Cores),
 	}}}, nil
 }
 
