@@ -125,8 +125,7 @@ func TestF86StaleDelete(t *testing.T) {
 func TestCheck(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
-	rights := []string{"run.jobs.list", "run.jobs.create", "run.jobs.run", "run.jobs.delete", "run.executions.cancel", "run.tasks.list", "logging.logEntries.list"}
-	w.NamesMissingRights(p, rights, func(right string) func() {
+	w.NamesMissingRights(p, permissions(p), func(right string) func() {
 		w.cloud.Policy().Deny(right)
 		return func() { w.cloud.Policy().Deny() }
 	})
