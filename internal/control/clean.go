@@ -42,7 +42,7 @@ func (r *runner) clean(ctx context.Context) error {
 			// It can't be told what is still there: the reaper looks again.
 			return r.cleaned(ctx, "left for `windlass reap`: "+err.Error())
 		}
-		if first || a.CleanupErr != r.e.o.Redact(err.Error()) {
+		if first || r.attempt().CleanupErr != r.e.o.Redact(err.Error()) {
 			r.e.warn(r.id, "run %s: clean-up failed and is tried again: %v", r.id.Short(), err)
 			if err := r.record(ctx, r.event(ledger.KindCleanupErr, ledger.Change{CleanupErr: text(err.Error())})); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -17,6 +18,9 @@ const reapMargin = time.Hour
 // unknownMargin is how old an object of this ledger without a row must be: a
 // row is written first, so only a ledger that was lost or pruned has none.
 const unknownMargin = 10 * time.Minute
+
+// reapers is how many objects are removed at once.
+const reapers = 16
 
 // ReapRequest asks what was left behind.
 type ReapRequest struct {
@@ -119,18 +123,14 @@ func (r *reaper) run(ctx context.Context) bool {
 	}
 	// All is listed before anything is removed: pages may count what is there.
 	own, shared, listErr := r.list(ctx)
-	for _, o := range own {
-		if !r.one(ctx, o) {
-			return false
-		}
+	if !r.each(ctx, own) {
+		return false
 	}
 	if r.removed > 0 && slices.ContainsFunc(shared, func(o sdk.OwnedObject) bool { return o.Live }) && listErr == nil {
 		_, shared, listErr = r.list(ctx) // what used them may have been removed just now
 	}
-	for _, o := range shared {
-		if !r.one(ctx, o) {
-			return false
-		}
+	if !r.each(ctx, shared) {
+		return false
 	}
 	if r.removed > 0 {
 		r.e.awaitFinished(ctx, due)
@@ -153,31 +153,60 @@ func (r *reaper) list(ctx context.Context) (own, shared []sdk.OwnedObject, err e
 	return own, shared, nil
 }
 
-// one judges an object, and removes it where that is due.
-func (r *reaper) one(ctx context.Context, o sdk.OwnedObject) bool {
-	it := ReapItem{Provider: r.back.Name, Kind: r.back.Provider.Info().Kind, Object: o, At: r.e.clock.Now(), Age: r.e.age(o)}
-	var err error
-	if it.Orphan, it.Why, err = r.orphan(ctx, o); err != nil {
-		r.yield(it, err)
-		return false
-	}
-	if it.Orphan && !r.req.DryRun {
-		if r.act == nil {
-			a, err := r.e.begin(ctx, r.req.Actor, "reap", r.back.Name, r.back)
+// each judges objects, and removes those where that is due.
+func (r *reaper) each(ctx context.Context, objects []sdk.OwnedObject) bool {
+	for some := range slices.Chunk(objects, reapers) {
+		items := make([]ReapItem, len(some))
+		var wg sync.WaitGroup
+		for i, o := range some {
+			items[i] = ReapItem{Provider: r.back.Name, Kind: r.back.Provider.Info().Kind, Object: o, At: r.e.clock.Now(), Age: r.e.age(o)}
+			it := &items[i]
+			var err error
+			if it.Orphan, it.Why, err = r.orphan(ctx, o); err == nil && it.Orphan && !r.req.DryRun {
+				err = r.open(ctx)
+				if err == nil {
+					wg.Go(func() { it.Removed, it.Err = r.e.removeOwned(ctx, r.back, r.lister, *r.act, o) })
+				}
+			}
 			if err != nil {
-				r.yield(it, err)
+				wg.Wait()
+				r.yield(*it, err)
 				return false
 			}
-			r.act = &a
 		}
-		it.Removed, it.Err = r.e.removeOwned(ctx, r.back, r.lister, *r.act, o)
-		if it.Removed {
-			r.removed++
-		} else if r.firstErr == nil {
-			r.firstErr = it.Err
+		wg.Wait()
+		if !r.tell(items) {
+			return false
 		}
 	}
-	return r.yield(it, nil)
+	return true
+}
+
+// tell counts and gives what became of objects.
+func (r *reaper) tell(items []ReapItem) bool {
+	more := true
+	for _, it := range items {
+		switch {
+		case it.Removed:
+			r.removed++
+		case it.Err != nil && r.firstErr == nil:
+			r.firstErr = it.Err
+		}
+		more = more && r.yield(it, nil)
+	}
+	return more
+}
+
+// open writes the row of this reap before its first removal.
+func (r *reaper) open(ctx context.Context) error {
+	if r.act != nil {
+		return nil
+	}
+	a, err := r.e.begin(ctx, r.req.Actor, "reap", r.back.Name, r.back)
+	if err == nil {
+		r.act = &a
+	}
+	return err
 }
 
 // end records the outcome.

@@ -297,3 +297,26 @@ func TestReapDrainsFirst(t *testing.T) {
 	}
 	w.sound(id)
 }
+
+// TestCleanupFailsOnRecordOnce: a clean-up that fails the same way again and again
+// is one event, however often it is tried.
+func TestCleanupFailsOnRecordOnce(t *testing.T) {
+	w := newWorld(t)
+	w.clock.most = time.Millisecond
+	w.cloud.Inject(fake.Fault{Op: fake.OpCleanupJob, Kind: fake.FaultError, Status: 503, Times: -1})
+	e := w.engine()
+	id := w.submit(e, request(spec("true")))
+	w.until("tries", func() bool { return w.cloud.Calls(fake.OpCleanupJob) > 5 })
+	w.cloud.Set(w.cloud.Knobs())
+	w.wait(e, id, control.MilestoneFinished)
+	n := 0
+	for _, err := range w.store.Events(t.Context(), ledger.EventFilter{Run: id, Kinds: []ledger.Kind{ledger.KindCleanupErr}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d events", n)
+	}
+}

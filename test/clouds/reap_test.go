@@ -35,8 +35,10 @@ type yard struct {
 	config      map[string]any
 	credentials map[string]string
 	faults      *fault.Plan
-	// deletes is the pattern of the calls that a clean-up makes.
+	// deletes is the pattern of the calls that a clean-up makes, refusal what the
+	// cloud answers when it has had enough of them.
 	deletes string
+	refusal *fault.Refusal
 	// live is the type of what runs.
 	live string
 }
@@ -65,12 +67,12 @@ var yards = map[string]func(t *testing.T, executor run.Executor) yard{
 	ecs.Kind: func(t *testing.T, executor run.Executor) yard {
 		cloud, config := awsYard(t, executor)
 		config["subnets"] = []string{"subnet-0123456789abcdef0"}
-		return yard{driver: ecs.Driver(), config: config, credentials: awsKeys, faults: cloud.Faults(), deletes: "ecs:Deregister*", live: "task"}
+		return yard{driver: ecs.Driver(), config: config, credentials: awsKeys, faults: cloud.Faults(), deletes: "ecs:Deregister*", refusal: pocket.Throttle(), live: "task"}
 	},
 	batch.Kind: func(t *testing.T, executor run.Executor) yard {
 		cloud, config := awsYard(t, executor)
 		config["queue"] = pocketbatch.DefaultQueue
-		return yard{driver: batch.Driver(), config: config, credentials: awsKeys, faults: cloud.Faults(), deletes: "batch:Deregister*", live: "job"}
+		return yard{driver: batch.Driver(), config: config, credentials: awsKeys, faults: cloud.Faults(), deletes: "batch:Deregister*", refusal: pocket.Throttle(), live: "job"}
 	},
 	cloudrun.Kind: func(t *testing.T, executor run.Executor) yard {
 		cloud, err := pocketgcp.New(pocketgcp.Options{Executor: executor})
@@ -87,10 +89,10 @@ var yards = map[string]func(t *testing.T, executor run.Executor) yard{
 			t.Fatal(err)
 		}
 		cloud.Logging().TuneKnobs(func(k *cloudlogging.Knobs) { k.ReadsPerMinute = 0 })
-		return yard{driver: cloudrun.Driver(), faults: cloud.Faults(), deletes: "run:DeleteJob", live: "job",
+		return yard{driver: cloudrun.Driver(), faults: cloud.Faults(), deletes: "run:DeleteJob", refusal: pocketgcp.Unavailable(), live: "job",
 			credentials: map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": "pocket"},
 			config: map[string]any{"project": pocketgcp.Project, "region": pocketgcp.Location, "endpoint": "http://" + address,
-				"log_late": "50ms", "log_quiet": "200ms", "log_max": "3s", "read_rate": 1000000, "write_rate": 1000000, "log_rate": 1000000}}
+				"log_late": "50ms", "log_quiet": "200ms", "log_max": "3s", "visible_within": "2s", "read_rate": 1000000, "write_rate": 1000000, "log_rate": 1000000}}
 	},
 }
 
@@ -204,7 +206,7 @@ func nothingAfterReap(t *testing.T, build func(*testing.T, run.Executor) yard, a
 	const runs = 200
 	y := build(t, run.NewScripted(func(run.Spec) run.Play { return run.Play{Stdout: []byte("done\n")} }))
 	s := newSite(t, y)
-	y.faults.Add(fault.Rule{Action: y.deletes, Effect: fault.Effect{Reset: true}})
+	y.faults.Add(fault.Rule{Action: y.deletes, Effect: fault.Effect{Refuse: y.refusal}})
 	first, _, shut := s.open()
 	ids := submitAll(s, first, runs)
 	for _, id := range ids {
