@@ -61,6 +61,7 @@ func documents() []document {
 		{"docs/pocket.md", pocket},
 		{"docs/pocket-gcp.md", pocketGCP},
 		{"docs/pocket-digitalocean.md", pocketDigitalOcean},
+		{"docs/pocket-azure.md", pocketAzure},
 	}, commandDocs()...)
 }
 
