@@ -42,7 +42,9 @@ func (w *World[P]) Harness(hooks Hooks) providertest.Harness {
 		Driver: w.setup.Driver(),
 		Open:   func(t providertest.T) sdk.Provider { return w.another(t, w.Request()) },
 		Behave: func(_ providertest.T, b providertest.Behaviour) (sdk.JobSpec, error) {
-			return sdk.JobSpec{Image: "busybox:local", Args: append(sdk.Argv{"sh", "-c", b.Shell(w.Mark), "sh"}, b.Args...)}, nil
+			spec := Shell(b.Shell(w.Mark))
+			spec.Args = append(append(spec.Args, "sh"), b.Args...)
+			return w.told(spec), nil
 		},
 		Marks:      func(_ providertest.T, key string) int { return w.Marked(key) },
 		PutSecret:  hooks.PutSecret,

@@ -57,6 +57,9 @@ type Setup struct {
 	Calls  *fault.Recorder
 	// Throttle is the cloud's answer to a call too many.
 	Throttle *fault.Refusal
+	// NoEntrypoint has each job say that its image has none: for a cloud that needs
+	// to know, where a test's images are in no registry that could tell.
+	NoEntrypoint bool
 	// Shown is the part of a call that others may see who may ask the cloud
 	// about the job. Nil is all of request and reply.
 	Shown func(c fault.Call) []byte
@@ -157,12 +160,20 @@ func Shell(script string) sdk.JobSpec {
 func (w *World[P]) Prepare(p P, spec sdk.JobSpec) sdk.Launch {
 	w.T.Helper()
 	ids := sdk.NewIDSource(sdk.SystemClock())
-	l, err := p.PrepareJob(w.T.Context(), sdk.PrepareJobRequest{Spec: spec, RunID: ids.NewID(), AttemptID: ids.NewID(), Attempt: 1,
+	l, err := p.PrepareJob(w.T.Context(), sdk.PrepareJobRequest{Spec: w.told(spec), RunID: ids.NewID(), AttemptID: ids.NewID(), Attempt: 1,
 		Expires: time.Now().Add(time.Hour).UTC().Truncate(time.Second)})
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	return l
+}
+
+// told is a spec that says of its image what the setup wants said.
+func (w *World[P]) told(spec sdk.JobSpec) sdk.JobSpec {
+	if w.setup.NoEntrypoint && spec.ImageEntrypoint == nil {
+		spec.ImageEntrypoint = sdk.Argv{}
+	}
+	return spec
 }
 
 // Plan prepares a job of a new run that may be launched.
