@@ -42,6 +42,8 @@ func TestResolve(t *testing.T) {
 			err: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN; or write credentials: ambient"},
 		{name: "half", kind: "aws-ecs", env: []string{"AWS_ACCESS_KEY_ID=canary"}, code: sdk.Unauthenticated,
 			err: "AWS_ACCESS_KEY_ID is set, but not AWS_SECRET_ACCESS_KEY; set AWS_SECRET_ACCESS_KEY too"},
+		{name: "two of three", kind: "azure-aci", env: []string{"AZURE_TENANT_ID=t", "AZURE_CLIENT_ID=canary"}, code: sdk.Unauthenticated,
+			err: "AZURE_TENANT_ID and AZURE_CLIENT_ID are set, but not AZURE_CLIENT_SECRET, or AZURE_CLIENT_CERTIFICATE_PATH, or AZURE_FEDERATED_TOKEN_FILE; set AZURE_CLIENT_SECRET, or"},
 		{name: "set to nothing", kind: "digitalocean", env: []string{"DIGITALOCEAN_TOKEN="}, code: sdk.Unauthenticated, err: "set DIGITALOCEAN_TOKEN, or DIGITALOCEAN_ACCESS_TOKEN"},
 		{name: "kubeconfig", kind: "kubernetes", env: all, want: map[string]string{"KUBECONFIG": "/k"}},
 		{name: "no kubeconfig", kind: "argo", code: sdk.Unauthenticated, err: "set KUBECONFIG"},
@@ -62,6 +64,51 @@ func TestResolve(t *testing.T) {
 	cancel()
 	if _, err := FromEnv(config.EnvOf(nil), nil).ResolveCredentials(ctx, ResolveRequest{Kind: "local"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled call gave %v", err)
+	}
+}
+
+// TestMissingNamesAllVariables: of each kind that needs credentials, a missing one
+// names all the variables that would supply it; of a set that is there in part, the
+// rest of it.
+func TestMissingNamesAllVariables(t *testing.T) {
+	needed := 0
+	for _, row := range Table() {
+		if !row.Needed {
+			continue
+		}
+		needed++
+		resolve := func(env []string) error {
+			_, err := FromEnv(config.EnvOf(env), nil).ResolveCredentials(t.Context(), ResolveRequest{Provider: "prod", Kind: row.Kind})
+			return err
+		}
+		err := resolve(nil)
+		var e *sdk.Error
+		if !errors.As(err, &e) || e.Code != sdk.Unauthenticated || e.ID != ErrMissing || e.Provider != "prod" || !strings.Contains(e.Remedy, "credentials: ambient") {
+			t.Errorf("%s: %v", row.Kind, err)
+			continue
+		}
+		for _, set := range row.Sets {
+			for _, name := range set.Names {
+				if !strings.Contains(e.Remedy, name) {
+					t.Errorf("%s: %s isn't named: %s", row.Kind, name, e.Remedy)
+				}
+			}
+			for i := range set.Names {
+				err := resolve([]string{set.Names[i] + "=canary"})
+				if len(set.Names) == 1 {
+					if err != nil {
+						t.Errorf("%s with %s: %v", row.Kind, set.Names[i], err)
+					}
+					continue
+				}
+				if !errors.Is(err, sdk.Unauthenticated) || !strings.Contains(err.Error(), set.Names[i]+" is set, but not ") || strings.Contains(err.Error(), "canary") {
+					t.Errorf("%s with %s: %v", row.Kind, set.Names[i], err)
+				}
+			}
+		}
+	}
+	if needed < 7 {
+		t.Errorf("only %d kinds need credentials", needed)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/config"
@@ -89,22 +90,30 @@ func absent(env config.Env, s Set) []string {
 	return out
 }
 
-// missing says which variables would supply the credentials. Of a set that is
-// there in part it names the rest.
+// missing says which variables would supply the credentials. Where sets are there
+// in part it names the rest of those that lack the least.
 func (f *fromEnv) missing(r ResolveRequest, row Row) error {
-	var ways []string
+	var ways, rests, have []string
+	most := 0
 	for _, s := range row.Sets {
-		if rest := absent(f.env, s); len(rest) < len(s.Names) {
-			have := s.Names[0]
-			for _, n := range s.Names {
-				if f.env.Get(n) != "" {
-					have = n
-				}
-			}
-			return fail(r, sdk.Unauthenticated, ErrMissing, "set "+words(rest)+" too, or write credentials: ambient in the provider's entry to use the vendor's own chain",
-				"%s is set, but not %s", have, words(rest))
+		rest := absent(f.env, s)
+		switch n := len(s.Names) - len(rest); {
+		case n > most:
+			most, rests = n, []string{words(rest)}
+			have = slices.DeleteFunc(slices.Clone(s.Names), func(name string) bool { return slices.Contains(rest, name) })
+		case n == most && n > 0:
+			rests = append(rests, words(rest))
 		}
 		ways = append(ways, words(s.Names))
+	}
+	if most > 0 {
+		is := "is"
+		if most > 1 {
+			is = "are"
+		}
+		alternatives := strings.Join(rests, ", or ")
+		return fail(r, sdk.Unauthenticated, ErrMissing, "set "+alternatives+" too, or write credentials: ambient in the provider's entry to use the vendor's own chain",
+			"%s %s set, but not %s", words(have), is, alternatives)
 	}
 	return fail(r, sdk.Unauthenticated, ErrMissing, "set "+strings.Join(ways, ", or ")+"; or write credentials: ambient in the provider's entry to use the vendor's own chain",
 		"no credentials are in the environment")

@@ -97,13 +97,13 @@ func TestUnreadableSecretFile(t *testing.T) {
 func TestCheck(t *testing.T) {
 	local := []string{SchemeEnv, SchemeFile}
 	refs := map[string]sdk.SecretRef{"A": "secret://env/X", "B": "secret://aws-sm/y", "C": "canary", "D": "secret://fil/z"}
-	docker := sdk.Driver{Kind: "docker", Schemes: []string{"file", "env"}, Guarantees: sdk.Guarantees{Secrets: sdk.SecretFile}}
+	docker := sdk.Driver{Kind: "docker", Schemes: []string{"env", "file"}, Guarantees: sdk.Guarantees{Secrets: sdk.SecretFile}}
 	var got []string
 	for _, p := range Check(refs, local, docker) {
 		got = append(got, p.String())
 	}
 	want := []string{
-		`secrets.B "secret://aws-sm/y": the kind docker takes no secret of the scheme aws-sm; it takes env, file`,
+		`secrets.B "secret://aws-sm/y": the kind docker takes no secret of the scheme aws-sm; it takes env, file: fetch the value yourself, and name the variable that holds it by secret://env/`,
 		`secrets.C: parse secret reference: a reference starts with secret://; write secret://SCHEME/PATH[#KEY][?version=V]`,
 		`secrets.D "secret://fil/z": the kind docker takes no secret of the scheme fil; did you mean "file"? it takes env, file`,
 	}
@@ -114,7 +114,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("got %v", ps)
 	}
 	for delivery, want := range map[sdk.SecretDelivery]Delivery{
-		sdk.SecretReference: {How: "passed on; the backend fetches it"}, sdk.SecretSealed: {How: "resolved, sealed"}, "": {Refused: true, How: "refused"},
+		sdk.SecretReference: {How: "passed on; the backend fetches it"}, sdk.SecretSealed: {How: "fetched by the driver, sealed"}, "": {Refused: true, How: "refused"},
 		sdk.SecretVisibleEnv: {How: "resolved, a visible variable; needs `--allow-visible-secret`", NeedsVisible: true},
 	} {
 		if got := Deliver("aws-sm", local, sdk.Driver{Schemes: []string{"aws-sm"}, Guarantees: sdk.Guarantees{Secrets: delivery}}); got != want {

@@ -9,6 +9,12 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
+// Known returns the schemes that some kind takes, in the order of the documents:
+// those of the submitter's machine first. A plugin may bring others.
+func Known() []string {
+	return []string{SchemeEnv, SchemeFile, "aws-sm", "aws-ssm", "gcp-sm", "azure-kv"}
+}
+
 // Delivery is what becomes of a reference on a kind.
 type Delivery struct {
 	// Refused: the kind takes no secret of the scheme.
@@ -36,7 +42,10 @@ func Deliver(scheme string, local []string, d sdk.Driver) Delivery {
 		}
 		return Delivery{How: "passed on; the backend fetches it"}
 	case sdk.SecretSealed:
-		return Delivery{How: "resolved, sealed"}
+		if here {
+			return Delivery{How: "resolved, sealed"}
+		}
+		return Delivery{How: "fetched by the driver, sealed"}
 	case sdk.SecretFile:
 		return Delivery{How: "resolved, a file that only the job reads"}
 	case sdk.SecretProcessEnv:
@@ -62,15 +71,32 @@ func Check(refs map[string]sdk.SecretRef, local []string, d sdk.Driver) []sdk.Pr
 			continue
 		}
 		if Deliver(p.Scheme, local, d).Refused {
-			takes := "this kind takes no secrets"
-			if len(d.Schemes) > 0 {
-				takes = "it takes " + strings.Join(slices.Sorted(slices.Values(d.Schemes)), ", ")
-				if near := sdk.Nearest(p.Scheme, d.Schemes); near != "" {
-					takes = fmt.Sprintf("did you mean %q? %s", near, takes)
-				}
-			}
-			bad(sdk.Unimplemented, "the kind %s takes no secret of the scheme %s; %s", d.Kind, p.Scheme, takes)
+			bad(sdk.Unimplemented, "the kind %s takes no secret of the scheme %s; %s", d.Kind, p.Scheme, instead(p.Scheme, local, d))
 		}
 	}
 	return ps
+}
+
+// instead says what a kind takes that refuses a scheme, and how to get the secret
+// there.
+func instead(scheme string, local []string, d sdk.Driver) string {
+	if len(d.Schemes) == 0 {
+		return "this kind takes no secrets"
+	}
+	takes := "it takes " + strings.Join(slices.Sorted(slices.Values(d.Schemes)), ", ")
+	if !slices.Contains(Known(), scheme) {
+		if near := sdk.Nearest(scheme, d.Schemes); near != "" {
+			return fmt.Sprintf("did you mean %q? %s", near, takes)
+		}
+		return takes
+	}
+	if how := Deliver(SchemeEnv, local, d); !how.Refused && !how.NeedsVisible {
+		return takes + ": fetch the value yourself, and name the variable that holds it by secret://env/"
+	}
+	for _, s := range d.Schemes {
+		if how := Deliver(s, local, d); !how.Refused && !how.NeedsVisible {
+			return fmt.Sprintf("%s: store it where secret://%s/ leads to", takes, s)
+		}
+	}
+	return takes
 }
