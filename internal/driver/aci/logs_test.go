@@ -14,7 +14,7 @@ import (
 
 // whole reads a log once and returns its text, how many gaps it has, and the
 // verdict.
-func (w *world) whole(p bare, h sdk.JobHandle, from *sdk.LogCursor) (text string, gaps int, v sdk.Verdict) {
+func (w *world) whole(p *provider, h sdk.JobHandle, from *sdk.LogCursor) (text string, gaps int, v sdk.Verdict) {
 	w.T.Helper()
 	var b strings.Builder
 	for it, err := range p.JobLogs(w.T.Context(), sdk.JobLogsRequest{Handle: h, Cursor: from}) {
@@ -148,7 +148,7 @@ func TestCancelKeepsTheLog(t *testing.T) {
 			if !drop {
 				want += "bye\n"
 			}
-			for _, q := range []bare{p, other} {
+			for _, q := range []*provider{p, other} {
 				if text, gaps, v := w.whole(q, h, nil); text != want || gaps != 0 || v != sdk.VerdictQuiet {
 					t.Errorf("%d bytes of %d, %d gaps, %s", len(text), len(want), gaps, v)
 				}

@@ -199,7 +199,7 @@ func TestRegistryTellsTheEntrypoint(t *testing.T) {
 	host := images(t)
 	w := newWorld(t, pocket.Options{}, map[string]any{"registries": []map[string]string{{"server": host, "username": "u", "password": "secret://env/REGISTRY_PASSWORD"}}})
 	w.Secrets.Set("REGISTRY_PASSWORD", []byte("canary-registry-password"))
-	p := w.Open().provider
+	p := w.Open()
 	ids := sdk.NewIDSource(sdk.SystemClock())
 	prepare := func(image string) sdk.Launch {
 		l, err := p.PrepareJob(t.Context(), sdk.PrepareJobRequest{RunID: ids.NewID(), AttemptID: ids.NewID(), Attempt: 1, Expires: time.Unix(1e9, 0),

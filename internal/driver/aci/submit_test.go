@@ -15,7 +15,7 @@ import (
 
 const actionPut = "ContainerGroups_CreateOrUpdate"
 
-func newDriverWorld(t testing.TB) *drivertest.World[bare] {
+func newDriverWorld(t testing.TB) *drivertest.World[*provider] {
 	t.Helper()
 	return newWorld(t, pocket.Options{}, nil).World
 }
@@ -71,7 +71,7 @@ func TestF30NeverRewritten(t *testing.T) {
 		h := w.Run(p, l)
 		c.until(h)
 		before := w.Count(actionPut)
-		for _, q := range []bare{p, w.Open()} {
+		for _, q := range []*provider{p, w.Open()} {
 			res, err := q.RunJob(t.Context(), sdk.RunJobRequest{Launch: l})
 			if err != nil || !res.Adopted || res.Handle.ID != h.ID {
 				t.Errorf("%s: %+v, %v", name, res, err)
@@ -91,8 +91,8 @@ func TestF30NeverRewritten(t *testing.T) {
 // make one request.
 func TestF30OneProcessSendsOnce(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	d := bareDriver()
-	providers := []bare{w.OpenOn(d), w.OpenOn(d)}
+	d := Driver()
+	providers := []*provider{w.OpenOn(d), w.OpenOn(d)}
 	l := w.Plan(providers[0], shell(w.Mark("once")))
 	adopted := make([]bool, 12)
 	errs := make([]error, len(adopted))
@@ -126,7 +126,7 @@ func TestF30OneProcessSendsOnce(t *testing.T) {
 func TestF30TwoProcessesAtOnce(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.Pace.Pending, k.Pace.Pull = 500*time.Millisecond, 500*time.Millisecond })
-	providers := []bare{w.Open(), w.Open()}
+	providers := []*provider{w.Open(), w.Open()}
 	l := w.Plan(providers[0], shell(w.Mark("race")))
 	// Both looks are answered before either request is.
 	entered, release := w.cloud.Faults().Hold(actionPut)

@@ -1,7 +1,6 @@
 package aci
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,34 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bare is a provider that is told of every image that it has no entrypoint: those
-// of tests have none, and no registry to say so.
-type bare struct{ *provider }
-
-// PrepareJob implements sdk.JobRunner.
-func (b bare) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk.Launch, error) {
-	if r.Spec.ImageEntrypoint == nil {
-		r.Spec.ImageEntrypoint = sdk.Argv{}
-	}
-	return b.provider.PrepareJob(ctx, r)
-}
-
-func bareDriver() sdk.Driver {
-	d := Driver()
-	open := d.Open
-	d.Open = func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
-		p, err := open(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		return bare{p.(*provider)}, nil
-	}
-	return d
-}
-
 // world is a pocket cloud with providers on it.
 type world struct {
-	*drivertest.World[bare]
+	*drivertest.World[*provider]
 	cloud *pocket.Server
 }
 
@@ -73,18 +47,19 @@ func newWorld(t testing.TB, o pocket.Options, change map[string]any) *world {
 	if err := os.WriteFile(ca, cloud.CA(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &world{cloud: cloud, World: drivertest.New[bare](t, drivertest.Setup{
-		Driver: bareDriver,
+	return &world{cloud: cloud, World: drivertest.New[*provider](t, drivertest.Setup{
+		Driver: Driver,
 		Config: map[string]any{
 			"subscription": pocket.SubscriptionID, "resource_group": pocket.ResourceGroup, "location": pocket.Location, "endpoint": "https://" + address, "ca_file": ca,
 			"log_poll": "5ms", "log_quiet": "300ms", "log_max": "3s", "visible_within": "2s", "read_rate": 1000000, "write_rate": 1000000,
 		},
-		Change:      change,
-		Credentials: pocketCredentials(),
-		Faults:      cloud.Faults(),
-		Calls:       cloud.Calls(),
-		Throttle:    pocket.Throttled(),
-		Shown:       shown,
+		Change:       change,
+		Credentials:  pocketCredentials(),
+		Faults:       cloud.Faults(),
+		Calls:        cloud.Calls(),
+		NoEntrypoint: true,
+		Throttle:     pocket.Throttled(),
+		Shown:        shown,
 	})}
 }
 
