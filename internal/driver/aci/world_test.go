@@ -30,15 +30,6 @@ func newWorld(t testing.TB, o pocket.Options, change map[string]any) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, err := cloud.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cloud.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	cloud.TuneKnobs(func(k *pocket.Knobs) {
 		k.Pace = pocket.DefaultPace()
 		k.Pace.Grace = 500 * time.Millisecond
@@ -50,7 +41,7 @@ func newWorld(t testing.TB, o pocket.Options, change map[string]any) *world {
 	return &world{cloud: cloud, World: drivertest.New[*provider](t, drivertest.Setup{
 		Driver: Driver,
 		Config: map[string]any{
-			"subscription": pocket.SubscriptionID, "resource_group": pocket.ResourceGroup, "location": pocket.Location, "endpoint": "https://" + address, "ca_file": ca,
+			"subscription": pocket.SubscriptionID, "resource_group": pocket.ResourceGroup, "location": pocket.Location, "endpoint": "https://" + drivertest.Listen(t, cloud), "ca_file": ca,
 			"log_poll": "5ms", "log_quiet": "300ms", "log_max": "3s", "visible_within": "2s", "read_rate": 1000000, "write_rate": 1000000,
 		},
 		Change:       change,

@@ -30,21 +30,12 @@ func newWorld(t testing.TB, o pocket.Options, change map[string]any) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := cloud.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	address, err := cloud.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	cloud.Run().TuneKnobs(func(k *cloudrun.Knobs) { k.Grace = 500 * time.Millisecond })
 	cloud.Logging().TuneKnobs(func(k *cloudlogging.Knobs) { k.ReadsPerMinute = 0 })
 	return &world{cloud: cloud, World: drivertest.New[*provider](t, drivertest.Setup{
 		Driver: Driver,
 		Config: map[string]any{
-			"project": pocket.Project, "region": pocket.Location, "endpoint": "http://" + address,
+			"project": pocket.Project, "region": pocket.Location, "endpoint": "http://" + drivertest.Listen(t, cloud),
 			"log_late": "50ms", "log_quiet": "300ms", "log_max": "3s", "visible_within": "2s",
 			"read_rate": 1000000, "write_rate": 1000000, "log_rate": 1000000,
 		},

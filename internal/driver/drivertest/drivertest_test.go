@@ -83,15 +83,6 @@ func newBroken(t *testing.T, tb testing.TB, mistake broken) (*World[*broken], *p
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := cloud.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	address, err := cloud.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	return New[*broken](tb, Setup{
 		Driver: func() sdk.Driver {
 			d := cloudrun.Driver()
@@ -107,7 +98,7 @@ func newBroken(t *testing.T, tb testing.TB, mistake broken) (*World[*broken], *p
 			}
 			return d
 		},
-		Config: map[string]any{"project": pocket.Project, "region": pocket.Location, "endpoint": "http://" + address, "log_quiet": "50ms", "visible_within": "2s",
+		Config: map[string]any{"project": pocket.Project, "region": pocket.Location, "endpoint": "http://" + Listen(t, cloud), "log_quiet": "50ms", "visible_within": "2s",
 			"read_rate": 100000, "write_rate": 100000, "log_rate": 100000, "gone": "x"},
 		Change:      map[string]any{"gone": nil},
 		Credentials: map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": "canary-token-5b1f0c7e9a"},

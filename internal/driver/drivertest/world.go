@@ -114,6 +114,25 @@ func Serve(t testing.TB, cloud interface {
 	return web.URL
 }
 
+// Listen serves a pocket cloud that has a server of its own, closes it when the
+// test is over, and returns its address.
+func Listen(t testing.TB, cloud interface {
+	Listen(address string) (string, error)
+	io.Closer
+}) (address string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := cloud.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	address, err := cloud.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
 // Request is what a provider is opened with.
 func (w *World[P]) Request() sdk.OpenRequest {
 	w.T.Helper()
