@@ -56,6 +56,13 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		}
 		task, adopted, err = p.start(ctx, in)
 	}
+	for wait := settleFirst; noDefinition(err) && wait <= settleMost; wait *= 2 {
+		// A new revision may not be known everywhere yet.
+		if serr := p.clock.Sleep(ctx, wait); serr != nil {
+			return sdk.RunJobResult{}, p.fail(sdk.CodeOf(serr), opRun, serr)
+		}
+		task, adopted, err = p.start(ctx, in)
+	}
 	if err != nil {
 		if sdk.IsClear(err) && !sdk.IsRetryable(err) {
 			p.dropUnused(ctx, req.Run.Cluster, req.Run.Family)
@@ -67,6 +74,14 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	p.tasks.seen(h, task)
 	return sdk.RunJobResult{Handle: h, Adopted: adopted}, nil
 }
+
+// The first and the last wait for a revision that was registered and that RunTask
+// doesn't know: ECS's API is eventually consistent.
+// https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_RunTask.html
+const (
+	settleFirst = 200 * time.Millisecond
+	settleMost  = 3200 * time.Millisecond
+)
 
 // readLaunch refuses a launch of another provider or of a newer version.
 func (p *provider) readLaunch(op string, l sdk.Launch) (request, error) {
