@@ -12,6 +12,8 @@ import (
 	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/pocket/aws"
 	"github.com/windlass-run/windlass/internal/pocket/batch"
+	"github.com/windlass-run/windlass/internal/pocket/gcp"
+	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
 	pocketrun "github.com/windlass-run/windlass/internal/pocket/run"
 )
 
@@ -21,17 +23,22 @@ const headerTime = 10 * time.Second
 
 // pocketCloud is one cloud of windlass pocket up.
 type pocketCloud struct {
-	handler http.Handler
-	// close ends its jobs.
+	// serve answers callers until close, which makes it return nil.
+	serve func(net.Listener) error
+	// close ends its jobs, and lets callers learn that it has gone.
 	close func() error
-	// providers describes its kinds at an address.
-	providers func(url string) []cli.PocketProvider
+	// providers describes its kinds at an address of host and port.
+	providers func(address string) []cli.PocketProvider
 }
 
 // pocketClouds lists the clouds that there are, in the order of their ports.
 func pocketClouds() []func(cli.PocketRequest) (pocketCloud, error) {
-	return []func(cli.PocketRequest) (pocketCloud, error){pocketAWS}
+	return []func(cli.PocketRequest) (pocketCloud, error){pocketAWS, pocketGCP}
 }
+
+// quiet is how long an ended job's log must be silent: a pocket cloud stores
+// output at once.
+const quiet = "500ms"
 
 // pocketAWS is the cloud of the kinds aws-*.
 func pocketAWS(r cli.PocketRequest) (pocketCloud, error) {
@@ -43,15 +50,34 @@ func pocketAWS(r cli.PocketRequest) (pocketCloud, error) {
 	if err != nil {
 		return pocketCloud{}, errors.Join(err, executor.Close())
 	}
-	return pocketCloud{handler: server, close: server.Close, providers: func(url string) []cli.PocketProvider {
-		role := cli.PocketSetting{Name: "execution_role", Value: "arn:aws:iam::" + aws.Account + ":role/execution"}
-		// A pocket cloud stores output at once.
-		quiet := cli.PocketSetting{Name: "log_quiet", Value: "500ms"}
+	return overHTTP(server, server.Close, func(address string) []cli.PocketProvider {
+		url, role := "http://"+address, "arn:aws:iam::"+aws.Account+":role/execution"
 		return []cli.PocketProvider{
 			{Kind: "aws-ecs", Address: url, Config: []cli.PocketSetting{{Name: "region", Value: aws.Region}, {Name: "endpoint", Value: url},
-				{Name: "subnets", Value: []string{"subnet-0123456789abcdef0"}}, role, quiet}},
+				{Name: "subnets", Value: []string{"subnet-0123456789abcdef0"}}, {Name: "execution_role", Value: role}, {Name: "log_quiet", Value: quiet}}},
 			{Kind: "aws-batch", Address: url, Config: []cli.PocketSetting{{Name: "region", Value: aws.Region}, {Name: "endpoint", Value: url},
-				{Name: "queue", Value: batch.DefaultQueue}, role, quiet}},
+				{Name: "queue", Value: batch.DefaultQueue}, {Name: "execution_role", Value: role}, {Name: "log_quiet", Value: quiet}}},
+		}
+	}), nil
+}
+
+// pocketGCP is the cloud of the kind gcp-cloudrun.
+func pocketGCP(r cli.PocketRequest) (pocketCloud, error) {
+	executor, err := pocketExecutor(r)
+	if err != nil {
+		return pocketCloud{}, err
+	}
+	server, err := gcp.New(gcp.Options{Executor: executor, State: r.State})
+	if err != nil {
+		return pocketCloud{}, errors.Join(err, executor.Close())
+	}
+	// Google's quota of 60 reads a minute would have users wait for output.
+	server.Logging().TuneKnobs(func(k *cloudlogging.Knobs) { k.ReadsPerMinute = 0 })
+	return pocketCloud{serve: server.Serve, close: server.Close, providers: func(address string) []cli.PocketProvider {
+		url := "http://" + address
+		return []cli.PocketProvider{
+			{Kind: "gcp-cloudrun", Address: url, Config: []cli.PocketSetting{{Name: "project", Value: gcp.Project}, {Name: "region", Value: gcp.Location},
+				{Name: "endpoint", Value: url}, {Name: "log_late", Value: "100ms"}, {Name: "log_quiet", Value: quiet}, {Name: "log_rate", Value: 600}}},
 		}
 	}}, nil
 }
@@ -64,19 +90,34 @@ func pocketExecutor(r cli.PocketRequest) (pocketrun.Executor, error) {
 	return pocketrun.NewDocker(r.Docker)
 }
 
+// overHTTP is a cloud that is a handler.
+func overHTTP(h http.Handler, closeCloud func() error, providers func(address string) []cli.PocketProvider) pocketCloud {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTime}
+	return pocketCloud{
+		serve: func(l net.Listener) error {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		},
+		close:     func() error { return errors.Join(server.Close(), closeCloud()) },
+		providers: providers,
+	}
+}
+
 // startPocket starts all pocket clouds on loopback.
 func startPocket(ctx context.Context, r cli.PocketRequest) (_ *cli.PocketClouds, err error) {
-	var closers []func(context.Context) error
-	closeAll := func(ctx context.Context) error {
+	var closers []func() error
+	closeAll := func(context.Context) error {
 		var errs []error
 		for _, c := range closers {
-			errs = append(errs, c(ctx))
+			errs = append(errs, c())
 		}
 		return errors.Join(errs...)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, closeAll(context.WithoutCancel(ctx)))
+			err = errors.Join(err, closeAll(ctx))
 		}
 	}()
 	out := &cli.PocketClouds{Close: closeAll}
@@ -96,20 +137,19 @@ func startPocket(ctx context.Context, r cli.PocketRequest) (_ *cli.PocketClouds,
 		if err != nil {
 			return nil, errors.Join(err, listener.Close())
 		}
-		server := &http.Server{Handler: cloud.handler, ReadHeaderTimeout: headerTime}
 		served := make(chan struct{})
 		go func() {
 			defer close(served)
-			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := cloud.serve(listener); err != nil {
 				failed <- fmt.Errorf("serve %s: %w", listener.Addr(), err)
 			}
 		}()
-		closers = append(closers, func(ctx context.Context) error {
-			err := server.Close() // callers learn at once that the cloud has gone
+		closers = append(closers, func() error {
+			err := cloud.close()
 			<-served
-			return errors.Join(err, cloud.close())
+			return err
 		})
-		out.Providers = append(out.Providers, cloud.providers("http://"+listener.Addr().String())...)
+		out.Providers = append(out.Providers, cloud.providers(listener.Addr().String())...)
 	}
 	return out, nil
 }

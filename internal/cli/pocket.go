@@ -43,8 +43,17 @@ type PocketProvider struct {
 
 // PocketSetting is one setting of a provider's config.
 type PocketSetting struct {
-	Name  string
+	Name string
+	// Value is the setting, or a PocketFile that it names.
 	Value any
+}
+
+// PocketFile is what a provider needs as a file, PEM or YAML, beside its
+// configuration.
+type PocketFile struct {
+	// Suffix follows the configuration's name, less its own ending.
+	Suffix string
+	Data   []byte
 }
 
 // PocketClouds are pocket clouds that run.
@@ -89,8 +98,9 @@ runs the jobs, as processes of yours without isolation, or in Docker, where the
 images must be there. It needs no account, and takes any credentials.
 
 Once all answer, the line "ready" is printed. --write leaves a configuration with
-a provider for each, named like its kind. At the end all that runs there is
-ended.`,
+a provider for each, named like its kind, and what they need beside it: the
+certificate of a cloud that speaks HTTPS alone. At the end all that runs there
+is ended.`,
 		Example: "  windlass pocket up --write pocket.yaml\n  windlass run --config pocket.yaml --on aws-ecs --image busybox -- echo hello",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -169,7 +179,7 @@ func (o *pocketUpOptions) path() string {
 	return filepath.Join(o.f.Dir, o.file)
 }
 
-// writablePocketFile refuses a file that pocket up hasn't written.
+// writablePocketFile refuses to write over a file that isn't pocket up's.
 func writablePocketFile(path string) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,11 +196,20 @@ func writablePocketFile(path string) error {
 }
 
 func (o *pocketUpOptions) write(ctx context.Context, providers []PocketProvider) error {
+	path := o.path()
+	files, providers := pocketFiles(path, providers)
 	text, err := pocketConfig(providers)
 	if err != nil {
 		return fmt.Errorf("pocket up: %w", err)
 	}
-	path := o.path()
+	for name, data := range files {
+		if err := writablePocketFile(name); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, slices.Concat([]byte(pocketHeader+" beside "+filepath.Base(path)+"\n"), data), 0o600); err != nil {
+			return fmt.Errorf("pocket up: %w", err)
+		}
+	}
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("pocket up: %w", err)
 	}
@@ -202,6 +221,24 @@ func (o *pocketUpOptions) write(ctx context.Context, providers []PocketProvider)
 		return fmt.Errorf("pocket up: what was written isn't valid: %w", err)
 	}
 	return nil
+}
+
+// pocketFiles returns the files that go beside a configuration, and the
+// providers with the files' names in their settings.
+func pocketFiles(path string, providers []PocketProvider) (map[string][]byte, []PocketProvider) {
+	files := map[string][]byte{}
+	providers = slices.Clone(providers)
+	for i, p := range providers {
+		p.Config = slices.Clone(p.Config)
+		for j, s := range p.Config {
+			if f, ok := s.Value.(PocketFile); ok {
+				name := strings.TrimSuffix(path, filepath.Ext(path)) + f.Suffix
+				files[name], p.Config[j].Value = f.Data, name
+			}
+		}
+		providers[i] = p
+	}
+	return files, providers
 }
 
 // pocketConfig is a whole windlass.yaml.

@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/aws"
 	"github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/gcp"
+	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
 	"github.com/windlass-run/windlass/internal/testneed"
 )
 
@@ -140,6 +141,7 @@ func onCloudRun(h *host) string {
 			h.t.Error(err)
 		}
 	})
+	cloud.Logging().TuneKnobs(func(k *cloudlogging.Knobs) { k.ReadsPerMinute = 0 })
 	address, err := cloud.Listen("127.0.0.1:0")
 	if err != nil {
 		h.t.Fatal(err)
