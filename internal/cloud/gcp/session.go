@@ -172,8 +172,11 @@ func (x *Session) token(ctx context.Context) (*oauth2.Token, error) {
 	}()
 	select {
 	case a := <-got:
-		if a.err != nil {
+		switch {
+		case a.err != nil:
 			return nil, &noCredentials{a.err}
+		case a.token.AccessToken == "":
+			return nil, &noCredentials{errors.New("the answer has none")}
 		}
 		return a.token, nil
 	case <-ctx.Done():
