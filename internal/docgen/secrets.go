@@ -5,32 +5,32 @@ import (
 
 	"github.com/windlass-run/windlass/internal/driver/all"
 	"github.com/windlass-run/windlass/internal/secret"
+	"github.com/windlass-run/windlass/sdk"
 )
 
-// secrets writes docs/secrets.md: what each kind does with each scheme.
+// secrets writes docs/secrets.md: what each kind does with each scheme, and in
+// which words it refuses one.
 func secrets() ([]byte, error) {
-	drivers := all.Drivers()
 	local := []string{secret.SchemeEnv, secret.SchemeFile}
-	schemes := slices.Clone(local)
-	for _, d := range drivers {
-		for _, s := range d.Schemes {
-			if !slices.Contains(schemes, s) {
-				schemes = append(schemes, s)
-			}
-		}
-	}
-	slices.Sort(schemes[len(local):])
 	head := []string{"Kind"}
-	for _, s := range schemes {
+	for _, s := range secret.Known() {
 		head = append(head, code(s))
 	}
-	var rows [][]string
-	for _, d := range drivers {
-		row := []string{code(d.Kind)}
-		for _, s := range schemes {
-			row = append(row, secret.Deliver(s, local, d).How)
+	var rows, refusals [][]string
+	for _, d := range all.Drivers() {
+		row, last := []string{code(d.Kind)}, ""
+		for _, s := range secret.Known() {
+			how := secret.Deliver(s, local, d)
+			row = append(row, how.How)
+			if how.Refused {
+				last = s
+			}
 		}
 		rows = append(rows, row)
+		if last != "" {
+			ref := sdk.SecretRef("secret://" + last + "/NAME")
+			refusals = append(refusals, []string{code(d.Kind), code(secret.Check(map[string]sdk.SecretRef{"PASSWORD": ref}, local, d)[0].String())})
+		}
 	}
-	return render("secrets.md", map[string]string{"Table": table(head, rows), "MaxBytes": bytesText(secret.MaxBytes)})
+	return render("secrets.md", map[string]string{"Table": table(head, rows), "Refusals": table([]string{"Kind", "Such as"}, slices.Clip(refusals)), "MaxBytes": bytesText(secret.MaxBytes)})
 }
