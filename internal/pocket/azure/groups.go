@@ -126,6 +126,10 @@ func (s *Server) putGroup(c *call) (result, *Error) {
 	}
 	g, status := old, http.StatusOK
 	if g == nil {
+		// One that is deleted, but still seen, makes way.
+		s.groups = slices.DeleteFunc(s.groups, func(o *group) bool {
+			return strings.EqualFold(o.Resource, rg.Name) && strings.EqualFold(o.name(), c.path["name"])
+		})
 		g = &group{Resource: rg.Name, born: time.Now()}
 		s.groups = append(s.groups, g)
 		status = http.StatusCreated

@@ -205,7 +205,25 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s %s after %s: %d, again in %q", k.method, k.name, k.after, got, again)
 		}
 	}
-	if APILimits() != (Limits{100, 100, 300, 100, 300, 100}) {
+	offset.Store(0)
+	c.SetLimits(Limits{Reads: Bucket{Size: 3, PerSecond: 2}})
+	read := func() answer { return c.call(t, http.MethodGet, c.groupPath("none"), nil) }
+	for i := range 3 {
+		if a := read(); a.status != 404 || a.header.Get("x-ms-ratelimit-remaining-subscription-reads") != strconv.Itoa(2-i) {
+			t.Errorf("read %d: %d %v", i, a.status, a.header)
+		}
+	}
+	if a := read(); a.status != 429 || a.code() != "SubscriptionRequestsThrottled" || a.rule() != ruleARMThrottled || a.header.Get("Retry-After") != "1" {
+		t.Errorf("%d %v %v", a.status, a.body, a.header)
+	}
+	if a := c.put(t, "r5", job("true")); a.status != 201 || a.header.Get("x-ms-ratelimit-remaining-subscription-writes") != "199" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	offset.Store(int64(time.Second))
+	if a := read(); a.status != 404 {
+		t.Errorf("a second later: %d", a.status)
+	}
+	if APILimits() != (Limits{100, 100, 300, 100, 300, 100, Bucket{250, 25}, Bucket{200, 10}, Bucket{200, 10}}) {
 		t.Error("the documented limits changed")
 	}
 }

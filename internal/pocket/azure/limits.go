@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -22,19 +23,37 @@ type Limits struct {
 	// CreatesPerHour, CreatesPer5Minutes, DeletesPerHour and DeletesPer5Minutes
 	// bound calls.
 	CreatesPerHour, CreatesPer5Minutes, DeletesPerHour, DeletesPer5Minutes int
+	// Reads, Writes and Deletes bound a caller's calls of Resource Manager.
+	Reads, Writes, Deletes Bucket
+}
+
+// Bucket is a rate with bursts.
+type Bucket struct {
+	// Size is how many calls it holds, 0 for any number.
+	Size int
+	// PerSecond is how many come back in a second.
+	PerSecond int
+}
+
+// bucket is what is left of a Bucket.
+type bucket struct {
+	left float64
+	at   time.Time
 }
 
 // APILimits are the documented ones of a new subscription:
 // https://learn.microsoft.com/en-us/azure/container-instances/container-instances-resource-and-quota-limits
+// and https://learn.microsoft.com/en-us/azure/azure-resource-manager/management/request-limits-and-throttling
 func APILimits() Limits {
-	return Limits{Groups: 100, Cores: 100, CreatesPerHour: 300, CreatesPer5Minutes: 100, DeletesPerHour: 300, DeletesPer5Minutes: 100}
+	return Limits{Groups: 100, Cores: 100, CreatesPerHour: 300, CreatesPer5Minutes: 100, DeletesPerHour: 300, DeletesPer5Minutes: 100,
+		Reads: Bucket{250, 25}, Writes: Bucket{200, 10}, Deletes: Bucket{200, 10}}
 }
 
 // SetLimits puts limits in force, none at first, and forgets what was called.
 func (s *Server) SetLimits(l Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.limits, s.creates, s.deletes = l, nil, nil
+	s.limits, s.creates, s.deletes, s.buckets = l, nil, nil, map[string]*bucket{}
 }
 
 // used counts the groups and the CPUs in use, without one group.
@@ -63,6 +82,40 @@ func (s *Server) room(in *arm.ContainerGroup, old *group) *Error {
 	case l.Cores > 0 && cores+cpu > float64(l.Cores):
 		return ruleError(ruleQuota, Quota("StandardCores", s.o.Location, float64(l.Cores), cores, cpu))
 	}
+	return nil
+}
+
+// takeCall counts a call of Resource Manager, refuses one that is beyond the
+// caller's rate, and tells what is left.
+func (s *Server) takeCall(c *call) *Error {
+	if c.route.plane != planeARM {
+		return nil
+	}
+	kind, limit, usual := "Writes", s.limits.Writes, APILimits().Writes
+	switch c.request.Method {
+	case http.MethodGet, http.MethodHead:
+		kind, limit, usual = "Reads", s.limits.Reads, APILimits().Reads
+	case http.MethodDelete:
+		kind, limit, usual = "Deletes", s.limits.Deletes, APILimits().Deletes
+	}
+	full := limit
+	if full.Size == 0 {
+		full = usual
+	}
+	key := c.who.Client + " " + kind
+	b := s.buckets[key]
+	if b == nil {
+		b = &bucket{left: float64(full.Size), at: c.now}
+		s.buckets[key] = b
+	}
+	b.left = min(float64(full.Size), b.left+c.now.Sub(b.at).Seconds()*float64(full.PerSecond))
+	b.at = c.now
+	if b.left < 1 && limit.Size > 0 {
+		c.header.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil((1-b.left)/float64(max(1, full.PerSecond)))))))
+		return refuse(ruleARMThrottled, "Number of '%s' requests for subscription '%s' actor '%s' exceeded. Please try again after '1' seconds after additional tokens are available. Refer to https://aka.ms/arm-throttling for additional information.", strings.ToLower(kind), s.o.SubscriptionID, c.who.Object)
+	}
+	b.left = max(0, b.left-1)
+	c.header.Set("X-Ms-Ratelimit-Remaining-Subscription-"+kind, strconv.Itoa(int(b.left)))
 	return nil
 }
 

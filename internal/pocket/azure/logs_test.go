@@ -66,6 +66,7 @@ func TestF32LogNull(t *testing.T) {
 	}
 	c.TuneKnobs(func(k *Knobs) { k.EarlyLogs = "" })
 	c.create(t, "runs", job("sh", "-c", "echo up; exec sleep 100"))
+	c.until(t, "runs", "Running")
 	c.untilThat(t, "runs", "with output", func(arm.ContainerGroup) bool { l := c.log(t, "runs", nil); return l != nil && *l != "" })
 	c.TuneKnobs(func(k *Knobs) { k.LogNull = true })
 	if l := c.log(t, "runs", nil); l != nil {

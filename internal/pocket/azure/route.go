@@ -236,6 +236,9 @@ func (s *Server) admit(c *call) *Error {
 	if sub, ok := c.path["subscription"]; ok && !strings.EqualFold(sub, s.o.SubscriptionID) {
 		return refuse(ruleSubscription, "The subscription '%s' could not be found.", sub)
 	}
+	if e := s.takeCall(c); e != nil {
+		return e
+	}
 	return s.authorize(c)
 }
 

@@ -92,6 +92,7 @@ const (
 	rulePatch             = "patch"
 	ruleQuota             = "quota"
 	ruleThrottled         = "rate"
+	ruleARMThrottled      = "rate-subscription"
 	ruleTail              = "log-query"
 	ruleOperation         = "operation"
 	ruleVaultToken        = "vault-challenge"
@@ -197,6 +198,7 @@ func Rules() []Rule {
 		{ID: rulePatch, Status: bad, Code: "InvalidRequestContent", Text: "A PATCH changes tags alone.", Doc: restPage + "container-groups/update"},
 		{ID: ruleQuota, Status: bad, Code: "ContainerGroupQuotaReached", Text: "There are up to 100 groups, and 100 CPUs in groups that haven't ended (off unless set).", Doc: quotaPage},
 		{ID: ruleThrottled, Status: 429, Code: "TooManyRequests", Text: "300 creates and 300 deletes an hour, 100 in 5 minutes (off unless set).", Doc: quotaPage},
+		{ID: ruleARMThrottled, Status: 429, Code: "SubscriptionRequestsThrottled", Text: "A caller has a bucket of 250 reads, 200 writes and 200 deletes, filled by 25, 10 and 10 a second (off unless set).", Doc: learn + "azure/azure-resource-manager/management/request-limits-and-throttling"},
 		{ID: ruleTail, Status: bad, Code: "InvalidRequestUri", Text: "tail is a positive number, timestamps true or false.", Doc: restPage + "containers/list-logs"},
 		{ID: ruleOperation, Status: 404, Code: "OperationNotFound", Text: "The operation must exist; ended ones are forgotten after a day.", Doc: learn + "azure/azure-resource-manager/management/async-operations"},
 
@@ -232,7 +234,7 @@ func Rules() []Rule {
 		{ID: "maintenance", Text: "The platform may end a container with code 7147 or 7148, and run it again (knob).", Doc: trouble + "management/container-group-restart-killing-event-interruption", Test: "TestMaintenance"},
 		{ID: "pull", Text: "A container whose image can't be pulled waits; the deployment fails after 30 minutes.", Doc: statePage, Test: "TestPull"},
 		{ID: "capacity", Text: "A deployment may fail after it was accepted, for want of a place (knob).", Doc: statePage, Test: "TestCapacity"},
-		{ID: "rate-headers", Text: "Replies to creates and deletes tell how many are left in 5 minutes and in an hour.", Doc: learn + "azure/azure-resource-manager/management/request-limits-and-throttling", Test: "TestLimits"},
+		{ID: "rate-headers", Text: "Replies tell how many reads, writes or deletes are left, those to creates and deletes how many of them in 5 minutes and in an hour.", Doc: learn + "azure/azure-resource-manager/management/request-limits-and-throttling", Test: "TestLimits"},
 	}
 }
 
@@ -286,8 +288,6 @@ func (e *Error) reply(p plane, header http.Header) fault.Reply {
 			"trace_id": header.Get(requestHeader), "correlation_id": header.Get(requestHeader)}
 	case p == planeVault && e.Inner != "":
 		inner["innererror"] = map[string]string{"code": e.Inner}
-	case p == planeARM:
-		header.Set("X-Ms-Failure-Cause", "gateway")
 	}
 	data, err := json.Marshal(body)
 	if err != nil {

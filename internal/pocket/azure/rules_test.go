@@ -234,7 +234,7 @@ func TestRules(t *testing.T) {
 		delete(untested, k.rule)
 	}
 	// These have tests of their own: TestTokens, TestRights, TestLimits, TestImages.
-	for _, id := range []string{ruleNoToken, ruleToken, ruleTokenExpired, ruleTokenAudience, ruleRights, ruleVaultToken, ruleVaultRights, ruleQuota, ruleThrottled, ruleInaccessible} {
+	for _, id := range []string{ruleNoToken, ruleToken, ruleTokenExpired, ruleTokenAudience, ruleRights, ruleVaultToken, ruleVaultRights, ruleQuota, ruleThrottled, ruleARMThrottled, ruleInaccessible} {
 		delete(untested, id)
 	}
 	tests := testNames(t)

@@ -82,6 +82,7 @@ type Server struct {
 	limits     Limits
 	creates    []time.Time // of the last hour
 	deletes    []time.Time
+	buckets    map[string]*bucket // by caller and kind of call
 	knobs      Knobs
 	mishaps    []*Mishap
 	closed     bool
@@ -104,7 +105,7 @@ func New(o Options) (*Server, error) {
 		o.NewID = randomID
 	}
 	s := &Server{o: o, faults: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), executor: o.Executor, routes: routes(),
-		key: newKey(), operations: map[string]*operation{}, vaults: map[string]*vault{}, knobs: Knobs{Pace: DefaultPace()}, end: make(chan struct{})}
+		key: newKey(), operations: map[string]*operation{}, vaults: map[string]*vault{}, buckets: map[string]*bucket{}, knobs: Knobs{Pace: DefaultPace()}, end: make(chan struct{})}
 	var err error
 	if s.shapes, err = newShapes(); err != nil {
 		return nil, fmt.Errorf("pocket azure: %w", err)
