@@ -138,9 +138,12 @@ func (p *provider) postCancel(ctx context.Context, app, deployment string) error
 }
 
 // free asks the platform whether a launch's name is free: it is the check that a
-// create goes through, and no list.
+// create goes through, and no list. The rest of the spec is one that can't be
+// refused: whether the launch's own is says nothing of its name.
 // https://docs.digitalocean.com/reference/api/digitalocean/#operation/apps_validate_appSpec
-func (p *provider) free(ctx context.Context, op string, spec *godo.AppSpec) (bool, error) {
+func (p *provider) free(ctx context.Context, op, name string) (bool, error) {
+	spec := &godo.AppSpec{Name: name, Jobs: []*godo.AppJobSpec{{Name: jobName, Kind: godo.AppJobSpecKind_PreDeploy, InstanceCount: 1, InstanceSizeSlug: sizes()[0].slug,
+		Image: &godo.ImageSourceSpec{RegistryType: godo.ImageSourceSpecRegistryType_DockerHub, Registry: "library", Repository: "busybox", Tag: "latest"}}}}
 	out, err := call(ctx, p, op, func(ctx context.Context) (*godo.AppProposeResponse, *godo.Response, error) {
 		return p.session.Client.Apps.Propose(ctx, &godo.AppProposeRequest{Spec: spec})
 	})

@@ -20,10 +20,8 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 	if err := ctx.Err(); err != nil {
 		return sdk.FindJobsResult{}, p.fail(sdk.CodeOf(err), opFind, err)
 	}
-	var req *request
 	if r.Launch != nil {
-		var err error
-		if req, err = p.readLaunch(opFind, *r.Launch); err != nil {
+		if _, err := p.readLaunch(opFind, *r.Launch); err != nil {
 			return sdk.FindJobsResult{}, err
 		}
 	}
@@ -57,10 +55,8 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 		out.Outcome, out.VisibleAt = sdk.FindNotVisible, visible
 		return out, nil
 	}
-	if req != nil {
-		spec := req.App.Spec
-		spec.Name = do.AppName(r.Launch.AttemptID)
-		free, err := p.free(ctx, opFind, spec)
+	if r.Launch != nil {
+		free, err := p.free(ctx, opFind, do.AppName(r.Launch.AttemptID))
 		if err != nil {
 			return sdk.FindJobsResult{}, err
 		}
