@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,15 +16,16 @@ import (
 // TestLogSize gives the last 4 MB of a log, and less once its group was stopped.
 func TestLogSize(t *testing.T) {
 	c := newCloud(t, Options{})
-	const all = 500000 // lines of 10 bytes
-	c.create(t, "big", job("sh", "-c", `seq -f '%09.0f' 1 500000; trap 'exit 0' TERM; while :; do sleep 0.05; done`))
-	last := "000500000\n"
+	const all, width = 50000, 100 // lines, and their bytes
+	c.create(t, "big", job("sh", "-c", `seq -f '%099.0f' 1 50000; trap 'exit 0' TERM; while :; do sleep 0.05; done`))
+	line := func(n int) string { return fmt.Sprintf("%0*d\n", width-1, n) }
+	last := line(all)
 	c.untilThat(t, "big", "with all its output", func(arm.ContainerGroup) bool {
 		l := c.log(t, "big", &arm.ContainersClientListLogsOptions{Tail: to.Ptr[int32](1)})
 		return l != nil && *l == last
 	})
 	full := *c.log(t, "big", nil)
-	if len(full) != logBytes || !strings.HasSuffix(full, "000499999\n"+last) || len(full) >= all*10 {
+	if len(full) != logBytes || !strings.HasSuffix(full, line(all-1)+last) || len(full) >= all*width {
 		t.Errorf("the log has %d bytes", len(full))
 	}
 	c.TuneKnobs(func(k *Knobs) { k.Pace.Grace = 0 })
@@ -31,12 +33,26 @@ func TestLogSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.until(t, "big", "Stopped")
-	if small := *c.log(t, "big", nil); len(small) != 10*logSmallLines || !strings.HasSuffix(small, last) {
+	if small := *c.log(t, "big", nil); len(small) != logSmallBytes || !strings.HasSuffix(small, last) {
 		t.Errorf("once stopped the log has %d bytes", len(small))
 	}
 	c.TuneKnobs(func(k *Knobs) { k.StopDropsView = true })
 	if l := c.log(t, "big", nil); l != nil || mainOf(c.get(t, "big")) != nil {
 		t.Errorf("recycled, there is a log: %v", l)
+	}
+
+	c.TuneKnobs(func(k *Knobs) { k.StopDropsView = false })
+	c.create(t, "short", job("sh", "-c", `seq 1 2000; trap 'exit 0' TERM; while :; do sleep 0.05; done`))
+	c.untilThat(t, "short", "with all its output", func(arm.ContainerGroup) bool {
+		l := c.log(t, "short", nil)
+		return l != nil && strings.HasSuffix(*l, "\n2000\n")
+	})
+	if _, err := c.groups.Stop(t.Context(), ResourceGroup, "short", nil); err != nil {
+		t.Fatal(err)
+	}
+	c.until(t, "short", "Stopped")
+	if small := *c.log(t, "short", nil); strings.Count(small, "\n") != logSmallLines || !strings.HasPrefix(small, "1001\n") {
+		t.Errorf("once stopped the log has %d lines", strings.Count(small, "\n"))
 	}
 
 	c.create(t, "wide", job("sh", "-c", `head -c 3000000 /dev/zero | tr '\0' x; echo; echo end`))

@@ -157,7 +157,7 @@ func Rules() []Rule {
 		{ID: ruleTokenExpired, Status: 401, Code: "ExpiredAuthenticationToken", Text: "The token must not have expired.", Doc: learn + "rest/api/azure/"},
 		{ID: ruleTokenAudience, Status: 401, Code: "InvalidAuthenticationTokenAudience", Text: "The token is for the API that it is shown to.", Doc: learn + "rest/api/azure/"},
 		{ID: ruleRights, Status: 403, Code: "AuthorizationFailed", Text: "The caller has the permission for the operation.", Doc: learn + "azure/role-based-access-control/troubleshooting"},
-		{ID: ruleSubscription, Status: 404, Code: "SubscriptionNotFound", Text: "There is one subscription.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-invalid-subscription"},
+		{ID: ruleSubscription, Status: 404, Code: "SubscriptionNotFound", Text: "There is one subscription.", Doc: armErrors},
 		{ID: ruleResourceGroup, Status: 404, Code: "ResourceGroupNotFound", Text: "The resource group must exist.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-not-found"},
 		{ID: ruleResourceGroupName, Status: bad, Code: "InvalidResourceGroup", Text: "A resource group's name has 1 to 90 letters, digits, hyphens, underscores, periods and parentheses, and doesn't end with a period.", Doc: learn + "azure/azure-resource-manager/management/resource-name-rules"},
 		{ID: ruleLocation, Status: bad, Code: "LocationNotAvailableForResourceType", Text: "There is one location.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-sku-not-available"},
