@@ -103,6 +103,9 @@ func made(kind string) (json.RawMessage, map[string]string) {
 		return json.RawMessage(`{"region":"us-east-1","account":"123456789012"}`), aws
 	case "gcp-cloudrun":
 		return json.RawMessage(`{"project":"docgen-project","region":"europe-west1"}`), map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": "docgen"}
+	case "azure-aci":
+		return json.RawMessage(`{"subscription":"00000000-0000-0000-0000-000000000000","resource_group":"docgen","location":"westeurope"}`),
+			map[string]string{"AZURE_TENANT_ID": "docgen", "AZURE_CLIENT_ID": "docgen", "AZURE_CLIENT_SECRET": "docgen"}
 	case "aws-batch":
 		return json.RawMessage(`{"region":"us-east-1","account":"123456789012","queue":"jobs"}`), aws
 	}

@@ -2,6 +2,7 @@ package aci
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -122,11 +123,11 @@ func (p *provider) granted(ctx context.Context, client *arm.Client) ([]grant, er
 		Value []grant `json:"value"`
 	}
 	err := p.session.Call(ctx, opCheck, func(ctx context.Context) error {
-		res, err := p.send(ctx, client, http.MethodGet, "/providers/Microsoft.Authorization/permissions", permissionsVersion, "")
+		data, err := p.send(ctx, client, http.MethodGet, "/providers/Microsoft.Authorization/permissions", permissionsVersion, "")
 		if err != nil {
 			return err
 		}
-		return runtime.UnmarshalAsJSON(res, &out)
+		return json.Unmarshal(data, &out)
 	})
 	return out.Value, err
 }
@@ -138,8 +139,8 @@ func (p *provider) try(ctx context.Context, client *arm.Client, r right) error {
 	})
 }
 
-// send makes a call below the resource group.
-func (p *provider) send(ctx context.Context, client *arm.Client, method, path, version, body string) (*http.Response, error) {
+// send makes a call below the resource group, and returns what it answers.
+func (p *provider) send(ctx context.Context, client *arm.Client, method, path, version, body string) ([]byte, error) {
 	req, err := runtime.NewRequest(ctx, method, runtime.JoinPaths(client.Endpoint(), "/subscriptions/"+p.session.Subscription+"/resourceGroups/"+p.cfg.ResourceGroup+path))
 	if err != nil {
 		return nil, err
@@ -155,10 +156,11 @@ func (p *provider) send(ctx context.Context, client *arm.Client, method, path, v
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = res.Body.Close() }() // it is read
 	if res.StatusCode >= http.StatusBadRequest {
 		return nil, runtime.NewResponseError(res)
 	}
-	return res, nil
+	return runtime.Payload(res)
 }
 
 // closing is a body that needs no closing.

@@ -48,7 +48,7 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 	if err != nil || !removed {
 		return sdk.CleanupJobResult{}, errors.Join(err, p.spool.remove(h.ID))
 	}
-	return sdk.CleanupJobResult{Removed: []string{typeGroup + " " + h.ID}}, p.spool.remove(h.ID)
+	return sdk.CleanupJobResult{Removed: []string{"container group " + h.ID}}, p.spool.remove(h.ID)
 }
 
 // remove deletes a group, and reads back that it is gone. removed is false where

@@ -15,9 +15,8 @@ import (
 const opLogs = "read log"
 
 const (
-	// A log is read whole, or its last lines once it is longer than this.
-	tailFrom = 64 << 10
-	// tailLeast is the fewest lines that such a read asks for.
+	// A log is read whole; once it has more lines than this, the last ones, and at
+	// least so many.
 	tailLeast = 500
 
 	// Azure shows the last 4 MB of a log, and the last 16 KB or 1,000 lines of one

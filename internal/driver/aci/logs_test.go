@@ -3,6 +3,7 @@ package aci
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -51,8 +52,10 @@ func TestLongLogIsFollowedWhole(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
 	const rounds, each = 12, 4000
-	text := strings.Repeat("x", 120)
-	script := fmt.Sprintf(`r=0; while [ $r -lt %d ]; do i=0; while [ $i -lt %d ]; do echo "$((r*%d+i)) %s"; i=$((i+1)); done; r=$((r+1)); sleep 0.15; done; echo end`, rounds, each, each, text)
+	text, dir := strings.Repeat("x", 120), t.TempDir()
+	// A round is written once the one before was read.
+	script := fmt.Sprintf(`r=0; while [ $r -lt %d ]; do i=0; while [ $i -lt %d ]; do echo "$((r*%d+i)) %s"; i=$((i+1)); done; r=$((r+1)); while [ ! -e '%s/'$r ]; do sleep 0.01; done; done; echo end`,
+		rounds, each, each, text, dir)
 	h := w.Run(p, w.Plan(p, shell(script)))
 	n, size := 0, 0
 	for it, err := range p.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: h, Follow: true}) {
@@ -71,7 +74,11 @@ func TestLongLogIsFollowedWhole(t *testing.T) {
 		if want := fmt.Sprintf("%d %s", n, text); string(it.Entry.Data) != want {
 			t.Fatalf("line %d is %.20q", n, it.Entry.Data)
 		}
-		n, size = n+1, size+len(it.Entry.Data)
+		if n, size = n+1, size+len(it.Entry.Data); n%each == 0 {
+			if err := os.WriteFile(fmt.Sprintf("%s/%d", dir, n/each), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	if n != rounds*each || size < 5<<20 {
 		t.Errorf("%d lines, %d bytes", n, size)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ const (
 	opRemove = "remove object"
 	opRenew  = "renew expiry"
 
-	typeGroup = "container group"
+	typeGroup = "container-group"
 )
 
 // ListOwned implements sdk.OwnedLister. A list doesn't tell whether a group runs,
@@ -45,6 +46,9 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 				return false
 			}
 			o.Live, o.State = liveness(whole)
+			if c := viewOf(whole).current; c != nil {
+				o.Started, o.Ended = deref(c.StartTime).UTC(), deref(c.FinishTime).UTC()
+			}
 			return yield(o, nil)
 		})
 		if inner != nil {
@@ -89,9 +93,27 @@ func owned(g *arm.ContainerGroup) (sdk.OwnedObject, bool) {
 		o.Expires = time.Unix(n, 0).UTC()
 	}
 	if p := g.Properties; p != nil {
-		o.State = deref(p.ProvisioningState)
+		o.State, o.Size = deref(p.ProvisioningState), sizeOf(p)
 	}
 	return o, true
+}
+
+// sizeOf is what the group's containers ask for. Capacity that may be taken away
+// has a price of its own.
+func sizeOf(p *arm.ContainerGroupPropertiesProperties) sdk.OwnedSize {
+	var s sdk.OwnedSize
+	if deref(p.Priority) == arm.ContainerGroupPrioritySpot {
+		s.Class = prioritySpot
+	}
+	for _, c := range p.Containers {
+		if c == nil || c.Properties == nil || c.Properties.Resources == nil || c.Properties.Resources.Requests == nil {
+			continue
+		}
+		r := c.Properties.Resources.Requests
+		s.CPU += int64(math.Round(deref(r.CPU) * 1000))
+		s.Memory += int64(math.Round(deref(r.MemoryInGB) * gib))
+	}
+	return s
 }
 
 // liveness tells whether a group's container runs or may yet, and the group's own

@@ -228,6 +228,9 @@ func TestF16Orphans(t *testing.T) {
 		t.Fatalf("%d objects are listed, want %d", len(orphans), n+1)
 	}
 	for _, o := range orphans {
+		if size := (sdk.OwnedSize{CPU: 1000, Memory: 1536 * mib}); o.Size != size || o.Started.IsZero() || o.Ended.IsZero() != o.Live {
+			t.Errorf("size %+v, started %s, ended %s", o.Size, o.Started, o.Ended)
+		}
 		if o.Live != (o.ID == live.ID) || o.LedgerID != w.Ledger || o.CreatedAt.IsZero() || o.Expires.IsZero() {
 			t.Errorf("object %+v", o)
 		}

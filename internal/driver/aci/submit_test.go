@@ -35,13 +35,17 @@ func TestNoRetriesOfTheClient(t *testing.T) {
 		"throttled": pocket.Throttled(), "unavailable": {Status: 503, Code: "ServiceUnavailable", Message: "try again"}, "gateway": {Status: 504, Code: "GatewayTimeout", Message: "no answer"}})
 }
 
-func TestLostReplies(t *testing.T) { drivertest.OutlivesLostReplies(t, newDriverWorld, mutations()) }
+func TestLostReplies(t *testing.T) {
+	drivertest.OutlivesLostReplies(t, newDriverWorld, mutations())
+}
 
 func TestEndsWithItsContext(t *testing.T) {
 	drivertest.EndsWithItsContext(t, newDriverWorld, mutations())
 }
 
-func TestLostReplyRunsOnce(t *testing.T) { newDriverWorld(t).OneJobPerLaunch(actionPut) }
+func TestLostReplyRunsOnce(t *testing.T) {
+	newDriverWorld(t).OneJobPerLaunch(actionPut)
+}
 
 func TestCredentialsStaySecret(t *testing.T) {
 	newDriverWorld(t).CredentialsStaySecret("ContainerGroups_Get", "Token", "OpenID") // whose path has the tenant
