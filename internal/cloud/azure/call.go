@@ -76,11 +76,15 @@ func (x *Session) tokenError(e *sdk.Error, none *noToken) {
 	e.Code, e.Reason, e.Remedy = sdk.Unauthenticated, sdk.ReasonCredentials, "check the credentials that the provider uses"
 	var failed *azidentity.AuthenticationFailedError
 	if !errors.As(none.err, &failed) || failed.RawResponse == nil {
-		e.Err = &noToken{errors.New(oneLine(none.err.Error()))}
+		e.Err = &noToken{err: errors.New(oneLine(none.err.Error()))}
+		if none.unheard {
+			// It was reached by nobody, whose credentials may be right.
+			e.Code, e.Reason, e.Remedy, e.Retryable = sdk.Unavailable, "", "", true
+		}
 		return
 	}
 	res := failed.RawResponse
-	e.Err = &noToken{errors.New(authorityText(res))}
+	e.Err = &noToken{err: errors.New(authorityText(res))}
 	if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
 		// It is the authority that is at fault, or busy, and not what it was shown.
 		e.Code, e.Reason, e.Remedy, e.Retryable, e.RetryAfter = sdk.Unavailable, "", "", true, retryAfter(res.Header)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -25,6 +27,9 @@ func (s Settings) credential(o policy.ClientOptions) (azcore.TokenCredential, er
 	var got azcore.TokenCredential
 	var err error
 	field := ""
+	// Not for the vendor's chain, which asks for services that may not be there.
+	ambient := o
+	o.Transport = listener{o.Transport}
 	switch {
 	case tenant == "" || client == "":
 		err = errNone
@@ -41,7 +46,7 @@ func (s Settings) credential(o policy.ClientOptions) (azcore.TokenCredential, er
 		err = errNone
 	}
 	if errors.Is(err, errNone) && s.Ambient {
-		got, err = azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o, TenantID: tenant, DisableInstanceDiscovery: pocket})
+		got, err = azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: ambient, TenantID: tenant, DisableInstanceDiscovery: pocket})
 	}
 	if err != nil {
 		return nil, &sdk.Error{Code: sdk.Unauthenticated, Op: "open provider", Provider: s.Provider, Field: field, Err: err,
@@ -71,15 +76,34 @@ type source struct{ azcore.TokenCredential }
 
 // GetToken implements azcore.TokenCredential.
 func (s source) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	t, err := s.TokenCredential.GetToken(ctx, o)
+	unheard := new(atomic.Bool)
+	t, err := s.TokenCredential.GetToken(context.WithValue(ctx, unheardKey{}, unheard), o)
 	if err != nil {
-		return t, &noToken{cmp.Or(ctx.Err(), err)}
+		return t, &noToken{err: cmp.Or(ctx.Err(), err), unheard: unheard.Load()}
 	}
 	return t, nil
 }
 
-// noToken is a failure to get a token.
-type noToken struct{ err error }
+// listener notes where the authority gave no answer: the vendor's errors hold a
+// text alone then, as they do where credentials are wrong.
+type listener struct{ policy.Transporter }
+
+type unheardKey struct{}
+
+// Do implements policy.Transporter.
+func (l listener) Do(r *http.Request) (*http.Response, error) {
+	res, err := l.Transporter.Do(r)
+	if unheard, ok := r.Context().Value(unheardKey{}).(*atomic.Bool); ok {
+		unheard.Store(err != nil)
+	}
+	return res, err
+}
+
+// noToken is a failure to get a token; unheard: the authority gave no answer.
+type noToken struct {
+	err     error
+	unheard bool
+}
 
 func (e *noToken) Error() string { return "no access token could be had: " + e.err.Error() }
 
