@@ -3,6 +3,7 @@ package azure
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -11,11 +12,10 @@ import (
 // The bounds of tags.
 // https://learn.microsoft.com/en-us/azure/azure-resource-manager/management/tag-resources#limitations
 const (
-	MaxTags        = 50
-	maxTagName     = 512
-	maxTagValue    = 256
-	tagForbidden   = `<>%&\?/`
-	fittedTagBytes = 256
+	MaxTags      = 50
+	maxTagName   = 512
+	maxTagValue  = 256
+	tagForbidden = `<>%&\?/`
 )
 
 // CheckTag returns what is wrong with a tag, or nothing.
@@ -43,10 +43,15 @@ func CheckTag(name, value string) string {
 }
 
 // TagValue returns a legal value of a tag for a text; different texts have
-// different values.
+// different values. A text that fits stays as it is.
 func TagValue(s string) string {
 	if s == "" {
 		return ""
 	}
-	return sdk.NameRule{Max: fittedTagBytes, Allowed: func(c byte) bool { return c >= 0x20 && c < 0x7f }}.Fit(s)
+	other := func(c rune) bool { return c > unicode.MaxASCII }
+	// What is fitted is ASCII, so that a text with other letters is like none of it.
+	if CheckTag("name", s) == "" && strings.ContainsFunc(s, other) && !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	return sdk.NameRule{Max: maxTagValue, Allowed: func(c byte) bool { return c >= 0x20 && c < 0x7f }}.Fit(s)
 }

@@ -52,8 +52,12 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 			if busy = p.stop(ctx, h.ID); busy == nil {
 				return p.stopped(ctx, h)
 			}
-			if code, _ := azure.CodeText(busy); code != codeTransitioning && !absent(busy) {
+			switch code, _ := azure.CodeText(busy); {
+			case code != codeTransitioning && !absent(busy):
 				return sdk.CancelJobResult{}, busy
+			case v.killed():
+				// An earlier stop is at it.
+				return sdk.CancelJobResult{Accepted: true, Evidence: evidenceOf(v)}, nil
 			}
 		}
 		if time.Now().After(until) {

@@ -71,6 +71,7 @@ func (p *provider) found(g *arm.ContainerGroup) (sdk.FoundJob, bool) {
 		return sdk.FoundJob{}, false
 	}
 	p.seen.show(o.ID)
+	o = p.named(o)
 	return sdk.FoundJob{Handle: p.handle(o.ID, p.clock.Now()), RunID: o.RunID, AttemptID: o.AttemptID, Attempt: n, Owner: o.Owner, LedgerID: o.LedgerID}, true
 }
 

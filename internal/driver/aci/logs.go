@@ -3,6 +3,7 @@ package aci
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -90,6 +91,8 @@ type page struct {
 	whole bool
 	// gap is the index of a line before which others are missing, -1 for none.
 	gap int
+	// kept says that it begins with what was kept before a stop.
+	kept bool
 }
 
 // look returns what is new.
@@ -110,7 +113,11 @@ func (l *reader) look(ctx context.Context) ([]sdk.LogItem, error) {
 		next, ok = l.at.find(g.lines, g.whole)
 	}
 	var out []sdk.LogItem
-	if !ok {
+	switch {
+	case ok:
+	case g.kept && l.at.begun() && !l.at.last.Before(g.lines[len(g.lines)-1].at):
+		return nil, nil // what was read lately was read before the stop, and isn't shown any more
+	default:
 		out = l.missing(g)
 	}
 	fresh, err := l.finished(ctx, g.lines[next:])
@@ -222,7 +229,7 @@ func (l *reader) read(ctx context.Context, tail int) (page, error) {
 // join puts what was kept of a log before what is shown of it now.
 func join(kept string, now page) page {
 	lines, cut := parseLog(kept)
-	out := page{lines: lines, whole: !cut && len(kept) < fullBytes, gap: -1}
+	out := page{lines: lines, whole: !cut && len(kept) < fullBytes, gap: -1, kept: true}
 	if len(lines) == 0 {
 		return now
 	}
@@ -252,16 +259,12 @@ func (p *provider) fetch(ctx context.Context, h sdk.JobHandle, tail int) (string
 		return deref(res.Content), nil
 	}
 	code, _ := azure.CodeText(err)
-	switch sdk.CodeOf(err) {
-	case sdk.NotFound:
-		if code == "ResourceNotFound" || code == "ResourceGroupNotFound" {
-			if p.young(h) {
-				return "", nil
-			}
-			return "", err
-		}
+	switch {
+	case sdk.CodeOf(err) == sdk.NotFound && strings.HasPrefix(code, "Resource") && p.young(h):
 		return "", nil
-	case sdk.Aborted, sdk.FailedPrecondition, sdk.InvalidArgument:
+	case strings.HasPrefix(code, "Container") && sdk.IsClear(err) && sdk.CodeOf(err) != sdk.PermissionDenied:
+		// ContainerGroupTransitioning, ContainerLogNotAvailable, ContainerGroupStopped
+		// and the like are of the container, not of the call.
 		return "", nil
 	}
 	return "", err

@@ -170,6 +170,39 @@ func TestCancelKeepsTheLog(t *testing.T) {
 	}
 }
 
+// TestReadFurtherThanKept: who has read more than was kept before a stop, of a log
+// that isn't shown any more, gets nothing twice.
+func TestReadFurtherThanKept(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("echo one; echo two; echo three; sleep 100")))
+	var cursor *sdk.LogCursor
+	w.Eventually("three lines", func() bool {
+		var text string
+		text, cursor = w.Text(p, h, nil)
+		return text == "one\ntwo\nthree\n"
+	})
+	whole, err := p.fetch(t.Context(), h, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	early, _, _ := strings.Cut(whole, "\n")
+	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.StopDropsView = true })
+	if err := p.stop(t.Context(), h.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.Ended(p, h)
+	if err := p.spool.keep(h.ID, early+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if text, gaps, v := w.whole(p, h, cursor); text != "" || gaps != 0 || v != sdk.VerdictQuiet {
+		t.Errorf("behind all of it: %q, %d gaps, %s", text, gaps, v)
+	}
+	if text, _, _ := w.whole(p, h, nil); text != "one\n" {
+		t.Errorf("from the start: %q", text)
+	}
+}
+
 // TestLogBeginsAnew: when a container was run again and its log with it, that is
 // told, and both runs' lines come.
 func TestLogBeginsAnew(t *testing.T) {

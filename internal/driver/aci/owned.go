@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
 
+	"github.com/windlass-run/windlass/internal/cloud/azure"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -35,7 +36,7 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 		var inner error
 		err := p.listGroups(ctx, opList, func(g *arm.ContainerGroup) bool {
 			o, ok := owned(g)
-			if !ok || r.Owner != "" && o.Owner != r.Owner {
+			if o = p.named(o); !ok || r.Owner != "" && o.Owner != r.Owner {
 				return true
 			}
 			whole, err := p.getGroup(ctx, opList, o.ID)
@@ -98,6 +99,18 @@ func owned(g *arm.ContainerGroup) (sdk.OwnedObject, bool) {
 	return o, true
 }
 
+// named gives an object of this installation its owner and ledger as they are: a
+// tag may hold a fitted form.
+func (p *provider) named(o sdk.OwnedObject) sdk.OwnedObject {
+	if o.Owner == azure.TagValue(p.owner) {
+		o.Owner = p.owner
+	}
+	if o.LedgerID == azure.TagValue(p.ledgerID) {
+		o.LedgerID = p.ledgerID
+	}
+	return o
+}
+
 // sizeOf is what the group's containers ask for. Capacity that may be taken away
 // has a price of its own.
 func sizeOf(p *arm.ContainerGroupPropertiesProperties) sdk.OwnedSize {
@@ -145,7 +158,7 @@ func (p *provider) RemoveOwned(ctx context.Context, r sdk.RemoveOwnedRequest) (s
 		return sdk.RemoveOwnedResult{}, err
 	}
 	is, ok := owned(g)
-	if !ok || is.RunID != o.RunID || is.AttemptID != o.AttemptID || is.Owner != o.Owner || is.LedgerID != o.LedgerID {
+	if is = p.named(is); !ok || is.RunID != o.RunID || is.AttemptID != o.AttemptID || is.Owner != o.Owner || is.LedgerID != o.LedgerID {
 		return sdk.RemoveOwnedResult{}, p.fail(sdk.FailedPrecondition, opRemove, fmt.Errorf("the container group %s no longer carries the tags that were listed", o.ID))
 	}
 	if _, err := p.remove(ctx, opRemove, o.ID); err != nil {

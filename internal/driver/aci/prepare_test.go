@@ -120,6 +120,34 @@ func TestTheGroupThatIsAskedFor(t *testing.T) {
 	}
 }
 
+// TestF14LongNames: an owner that no tag can hold as it is, is told and found as it
+// is.
+func TestF14LongNames(t *testing.T) {
+	for _, owner := range []string{"Team Ω <ops>", "long " + strings.Repeat("owner ", 60)} {
+		w := newWorld(t, pocket.Options{}, nil)
+		w.Owner = owner
+		p := w.Open()
+		l := w.Plan(p, shell("true"))
+		h := w.Run(p, l)
+		w.Ended(p, h)
+		res, err := p.FindJobs(t.Context(), sdk.FindJobsRequest{RunID: l.RunID, Owner: owner})
+		if err != nil || len(res.Jobs) != 1 || res.Jobs[0].Owner != owner || res.Jobs[0].Handle.ID != h.ID {
+			t.Errorf("found %+v, %v", res, err)
+		}
+		n := 0
+		for o, err := range p.ListOwned(t.Context(), sdk.ListOwnedRequest{Owner: owner}) {
+			if n++; err != nil || o.Owner != owner {
+				t.Errorf("listed %+v, %v", o, err)
+			} else if _, err := p.RemoveOwned(t.Context(), sdk.RemoveOwnedRequest{Object: o}); err != nil {
+				t.Error(err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d objects are listed", n)
+		}
+	}
+}
+
 // TestCommand: entrypoint and arguments become the one list that there is.
 func TestCommand(t *testing.T) {
 	p, err := Driver().Open(t.Context(), sdk.OpenRequest{Name: "x", Owner: "o", LedgerID: "l", Credentials: pocketCredentials(),

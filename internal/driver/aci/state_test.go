@@ -128,6 +128,30 @@ func TestStopTakesItsTime(t *testing.T) {
 	}
 }
 
+// TestCancelAgainWhileItStops: a cancel behind another that is at it is taken.
+func TestCancelAgainWhileItStops(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.Pace.Grace = time.Minute })
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("trap '' TERM; echo up; i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done")))
+	w.Eventually("first output", func() bool {
+		text, _ := w.Text(p, h, nil)
+		return text != ""
+	})
+	for range 3 {
+		res, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h})
+		if err != nil || !res.Accepted || res.Gone {
+			t.Errorf("cancel: %+v, %v", res, err)
+		}
+		if st := w.Status(p, h); st.State != sdk.StateRunning {
+			t.Errorf("meanwhile it is %s", st.State)
+		}
+	}
+	if st := w.Ended(p, h); st.State != sdk.StateCancelled {
+		t.Errorf("in the end: %s", st.State)
+	}
+}
+
 // TestStopOfAnEndedJob: a stop that comes behind the job's own end changes nothing.
 func TestStopOfAnEndedJob(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
