@@ -305,13 +305,14 @@ func FuzzF14TagValue(f *testing.F) {
 func FuzzAnswer(f *testing.F) {
 	f.Add(409, `{"error":{"code":"ContainerGroupTransitioning","message":"m"}}`)
 	f.Add(500, "")
+	f.Add(501, "0")
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		if status < 400 || status > 599 {
 			return
 		}
 		x := &Session{provider: "p", timeout: time.Minute}
 		err := x.Call(t.Context(), "op", func(context.Context) error { return answer(status, body) })
-		if err == nil || sdk.IsClear(err) != (status < 500 && status != 408) {
+		if err == nil || sdk.IsClear(err) != (status < 500 && status != 408 || status == 501) {
 			t.Errorf("%d %q: %v", status, body, err)
 		}
 	})

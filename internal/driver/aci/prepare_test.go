@@ -304,6 +304,9 @@ func FuzzF14GroupNames(f *testing.F) {
 		var x, y sdk.ID
 		copy(x[:], a)
 		copy(y[:], b)
+		if x.IsZero() || y.IsZero() {
+			return // no attempt has it
+		}
 		if n := groupID(x); len(n) > 63 || !legal().MatchString(n) {
 			t.Errorf("name %q", n)
 		}
