@@ -75,6 +75,7 @@ func (a *az) json(t *testing.T, args ...string) any {
 
 // TestAz lets a client that nobody here wrote go through a group's life.
 func TestAz(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCloud(t, Options{})
 	c.TuneKnobs(func(k *Knobs) { k.RetryAfter = time.Second })
 	a := newAz(t, c)

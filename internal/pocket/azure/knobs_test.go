@@ -1,9 +1,13 @@
 package azure
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -284,6 +289,83 @@ func TestState(t *testing.T) {
 	if a := second.secretCall(t, http.MethodGet, "/vaults/other/secrets/db", nil); a.body["value"] != "x" {
 		t.Errorf("the secret is %v", a.body)
 	}
+}
+
+// TestServe serves on a listener of one's own until it is closed.
+func TestServe(t *testing.T) {
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.CA())
+	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "localhost", NextProtos: []string{"h2", "http/1.1"}}}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := conn.(*tls.Conn).ConnectionState().NegotiatedProtocol; p != "http/1.1" {
+		t.Errorf("it speaks %q", p)
+	}
+	_ = conn.Close()
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestVirtualTime lets the platform give up after its half hour.
+func TestVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(Options{Executor: run.NewScripted(func(run.Spec) run.Play { return run.Play{For: 3 * time.Hour} })})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		token := s.AccessToken("https://management.azure.com")
+		path := "/subscriptions/" + SubscriptionID + "/resourceGroups/" + ResourceGroup + "/providers/" + groupType + "/"
+		call := func(method, name string, body any) string {
+			data, err := json.Marshal(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := httptest.NewRequestWithContext(t.Context(), method, path+name+"?api-version=2023-05-01", bytes.NewReader(data))
+			req.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, req)
+			var out arm.ContainerGroup
+			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code > 201 {
+				t.Fatalf("%d %v: %s", w.Code, err, w.Body)
+			}
+			return *out.Properties.ProvisioningState + " " + *out.Properties.InstanceView.State
+		}
+		s.Strike(Mishap{Group: "stuck", Stage: StagePull})
+		call(http.MethodPut, "stuck", job("x"))
+		call(http.MethodPut, "long", job("x"))
+		for _, k := range []struct {
+			after       time.Duration
+			stuck, long string
+		}{{time.Minute, "Creating Pending", "Succeeded Running"}, {28 * time.Minute, "Creating Pending", "Succeeded Running"}, {2 * time.Minute, "Failed Failed", "Succeeded Running"}} {
+			time.Sleep(k.after)
+			synctest.Wait()
+			if got := []string{call(http.MethodGet, "stuck", nil), call(http.MethodGet, "long", nil)}; !slices.Equal(got, []string{k.stuck, k.long}) {
+				t.Errorf("%s later: %q", k.after, got)
+			}
+		}
+	})
 }
 
 // TestCertificate is good for loopback alone, and is needed.

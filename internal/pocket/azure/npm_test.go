@@ -15,6 +15,7 @@ import (
 
 // TestNode lets a client that nobody here wrote go through a secret's life.
 func TestNode(t *testing.T) {
+	t.Parallel() // it mostly waits
 	if testing.Short() {
 		t.Skip("node's clients are slow: left out by -short")
 	}

@@ -109,10 +109,27 @@ func (s *Server) listPermissions(c *call) (result, *Error) {
 	if _, e := s.findResourceGroup(c.path["rg"]); e != nil {
 		return result{}, e
 	}
-	actions := []string{"*"}
+	may := []string{"*"}
 	if known, ok := s.o.Clients[c.who.Client]; ok && known.Actions != nil {
-		actions = known.Actions
+		may = known.Actions
 	}
-	denied := append([]string{}, s.denied...)
-	return result{http.StatusOK, map[string]any{"value": []any{map[string]any{"actions": actions, "notActions": denied, "dataActions": []string{}, "notDataActions": []string{}}}}}, nil
+	actions, data := byPlane(may)
+	notActions, notData := byPlane(s.denied)
+	return result{http.StatusOK, map[string]any{"value": []any{map[string]any{"actions": actions, "notActions": notActions, "dataActions": data, "notDataActions": notData}}}}, nil
+}
+
+// byPlane parts permissions: those for what is in a vault are of the data. See
+// https://learn.microsoft.com/en-us/azure/role-based-access-control/control-plane-and-data-plane
+func byPlane(permissions []string) (control, data []string) {
+	control, data = []string{}, []string{}
+	for _, p := range permissions {
+		vault := strings.HasPrefix(strings.ToLower(p), "microsoft.keyvault/vaults/secrets/")
+		if !vault {
+			control = append(control, p)
+		}
+		if vault || strings.HasPrefix(p, "*") || strings.EqualFold(p, "Microsoft.KeyVault/*") {
+			data = append(data, p)
+		}
+	}
+	return control, data
 }

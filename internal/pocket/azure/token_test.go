@@ -6,11 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestTokens lets in who shows the right token.
@@ -173,8 +174,9 @@ func TestRights(t *testing.T) {
 		t.Errorf("%d %v", a.status, a.body)
 	}
 	list := c.call(t, http.MethodGet, "/subscriptions/"+SubscriptionID+"/resourceGroups/"+ResourceGroup+"/providers/Microsoft.Authorization/permissions", nil).body["value"].([]any)[0].(doc)
-	if !slices.Equal(list["actions"].([]any), []any{"*"}) || len(list["notActions"].([]any)) != 2 {
-		t.Errorf("the permissions are %v", list)
+	want := doc{"actions": []any{"*"}, "dataActions": []any{"*"}, "notActions": []any{"microsoft.containerinstance/*/logs/read"}, "notDataActions": []any{"Microsoft.KeyVault/vaults/secrets/getSecret/action"}}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Error(diff)
 	}
 	restore()
 	if a := c.call(t, http.MethodGet, c.groupPath("one")+"/containers/main/logs", nil); a.status != 200 {
