@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 
 	"github.com/windlass-run/windlass/internal/pocket/aws"
+	"github.com/windlass-run/windlass/internal/pocket/azure"
 	"github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
@@ -47,7 +49,8 @@ func backends() map[string]backend {
 			}},
 		"aws-ecs":      {rounds: 3, start: onECS, flags: cloudFlags, merged: true, refused: nowhere},
 		"aws-batch":    {rounds: 3, start: onBatch, flags: cloudFlags, merged: true, refused: onInstances, provesNothing: true},
-		"gcp-cloudrun": {rounds: 3, start: onCloudRun, flags: cloudFlags, refused: noSecret},
+		"gcp-cloudrun": {rounds: 3, start: onCloudRun, flags: cloudFlags, refused: noSecret("gcp-sm/none")},
+		"azure-aci":    {rounds: 3, start: onACI, flags: bareFlags, merged: true, refused: noSecret("azure-kv/pocket/none")},
 	}
 }
 
@@ -77,9 +80,15 @@ func onInstances(h *host) []string {
 	return []string{"run", "--on", h.driver, "--image", "img", "--option", "platform=ec2", "--", "true"}
 }
 
+// bareFlags say besides that the image has no entrypoint: there is no registry
+// that tells.
+func bareFlags(h *host) []string { return append(cloudFlags(h), "--image-entrypoint", "") }
+
 // noSecret is a run with a secret that isn't there.
-func noSecret(h *host) []string {
-	return []string{"run", "--on", h.driver, "--image", "img", "--secret", "S=secret://gcp-sm/none", "--", "true"}
+func noSecret(ref string) func(h *host) []string {
+	return func(h *host) []string {
+		return []string{"run", "--on", h.driver, "--image", "img", "--image-entrypoint", "", "--secret", "S=secret://" + ref, "--", "true"}
+	}
 }
 
 // serve has a pocket cloud outlive this host's commands, and returns its address.
@@ -153,4 +162,29 @@ func onCloudRun(h *host) string {
     config: {project: %s, region: %s, endpoint: "http://%s", log_late: 100ms, log_quiet: 300ms, visible_within: 1s,
       read_rate: 60000, write_rate: 60000, log_rate: 60000}
 `, gcp.Project, gcp.Location, address)
+}
+
+func onACI(h *host) string {
+	h.t.Helper()
+	state := h.t.TempDir()
+	cloud, err := azure.New(azure.Options{State: state})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		if err := cloud.Close(); err != nil {
+			h.t.Error(err)
+		}
+	})
+	address, err := cloud.Listen("127.0.0.1:0")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return fmt.Sprintf(`  azure-aci:
+    kind: azure-aci
+    credentials: pocket
+    poll_interval: 100ms
+    config: {subscription: %s, resource_group: %s, location: %s, endpoint: "https://%s", ca_file: "%s", log_poll: 50ms, log_quiet: 300ms, visible_within: 1s,
+      read_rate: 60000, write_rate: 60000}
+`, azure.SubscriptionID, azure.ResourceGroup, azure.Location, address, filepath.Join(state, azure.CAFile))
 }
