@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/pocket/aws"
+	"github.com/windlass-run/windlass/internal/pocket/azure"
 	"github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
@@ -33,7 +34,7 @@ type pocketCloud struct {
 
 // pocketClouds lists the clouds that there are, in the order of their ports.
 func pocketClouds() []func(cli.PocketRequest) (pocketCloud, error) {
-	return []func(cli.PocketRequest) (pocketCloud, error){pocketAWS, pocketGCP}
+	return []func(cli.PocketRequest) (pocketCloud, error){pocketAWS, pocketGCP, pocketAzure}
 }
 
 // quiet is how long an ended job's log must be silent: a pocket cloud stores
@@ -78,6 +79,27 @@ func pocketGCP(r cli.PocketRequest) (pocketCloud, error) {
 		return []cli.PocketProvider{
 			{Kind: "gcp-cloudrun", Address: url, Config: []cli.PocketSetting{{Name: "project", Value: gcp.Project}, {Name: "region", Value: gcp.Location},
 				{Name: "endpoint", Value: url}, {Name: "log_late", Value: "100ms"}, {Name: "log_quiet", Value: quiet}, {Name: "log_rate", Value: 600}}},
+		}
+	}}, nil
+}
+
+// pocketAzure is the cloud of the kind azure-aci.
+func pocketAzure(r cli.PocketRequest) (pocketCloud, error) {
+	executor, err := pocketExecutor(r)
+	if err != nil {
+		return pocketCloud{}, err
+	}
+	server, err := azure.New(azure.Options{Executor: executor, State: r.State})
+	if err != nil {
+		return pocketCloud{}, errors.Join(err, executor.Close())
+	}
+	return pocketCloud{serve: server.Serve, close: server.Close, providers: func(address string) []cli.PocketProvider {
+		url := "https://" + address
+		return []cli.PocketProvider{
+			{Kind: "azure-aci", Address: url, Config: []cli.PocketSetting{{Name: "subscription", Value: azure.SubscriptionID},
+				{Name: "resource_group", Value: azure.ResourceGroup}, {Name: "location", Value: azure.Location}, {Name: "endpoint", Value: url},
+				{Name: "ca_file", Value: cli.PocketFile{Suffix: "-azure-ca.pem", Data: server.CA()}},
+				{Name: "log_poll", Value: "100ms"}, {Name: "log_quiet", Value: quiet}, {Name: "read_rate", Value: 6000}}},
 		}
 	}}, nil
 }

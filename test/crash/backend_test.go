@@ -30,6 +30,8 @@ type backend struct {
 	refused func(h *host) []string
 	// merged: it keeps both streams as one.
 	merged bool
+	// noCode: it gives no exit codes.
+	noCode bool
 	// provesNothing: neither a name nor a token nor a list shows that a launch in
 	// doubt made nothing, so that it stays in doubt.
 	provesNothing bool
