@@ -24,6 +24,7 @@ type container struct {
 	Events            []*arm.Event
 	Out               *output
 
+	// replaces is what it was before a restart in place, until that has ended.
 	replaces *container
 }
 
@@ -59,11 +60,7 @@ func (c *container) view() *arm.ContainerPropertiesInstanceView {
 }
 
 func (c *container) event(name, text string, now time.Time) {
-	kind := "Normal"
-	if name == "Failed" || name == "BackOff" {
-		kind = "Warning"
-	}
-	c.Events = addEvent(c.Events, name, kind, text, now)
+	c.Events = addEvent(c.Events, name, text, now)
 }
 
 // set changes a container under the lock.
@@ -155,7 +152,7 @@ func (s *Server) runOnce(l *life, c *container, spec *arm.Container, struck bool
 	delay := s.knobs.LogDelay
 	s.mu.Unlock()
 	job.Stdout, job.Stderr = out.open(delay, s.o.Now)
-	running, err := s.executor.Start(context.Background(), job)
+	process, err := s.executor.Start(context.Background(), job)
 	if err != nil {
 		out.close()
 		var start *run.StartError
@@ -168,12 +165,12 @@ func (s *Server) runOnce(l *life, c *container, spec *arm.Container, struck bool
 	began := s.o.Now().UTC()
 	s.set(func(now time.Time) {
 		c.event("Started", "Started container", now)
-		c.Current = &arm.ContainerState{State: to.Ptr("Running"), DetailStatus: to.Ptr(""), StartTime: &began}
+		c.Current = &arm.ContainerState{State: to.Ptr(running), DetailStatus: to.Ptr(""), StartTime: &began}
 	})
 	tell(true)
-	code, cut := s.watch(l, c, running, struck)
+	code, cut := s.watch(l, c, process, struck)
 	out.close()
-	exit := running.Exit()
+	exit := process.Exit()
 	state := &arm.ContainerState{State: to.Ptr(terminated), StartTime: &began, ExitCode: to.Ptr(int32(exit.Code)), DetailStatus: to.Ptr(detailCompleted)}
 	if code != 0 {
 		state.ExitCode = to.Ptr(int32(code))
@@ -216,7 +213,7 @@ func (s *Server) unstarted(c *container, err error, tell func(bool)) *arm.Contai
 // watch waits for the end of a running container, and ends it for what comes
 // from outside. A code is one that takes the place of the process's own; cut
 // says that the container has to stay as it is.
-func (s *Server) watch(l *life, c *container, running run.Container, struck bool) (code int, cut bool) {
+func (s *Server) watch(l *life, c *container, process run.Container, struck bool) (code int, cut bool) {
 	var strike <-chan time.Time
 	switch l.mishap.Stage {
 	case StageOOM, StageHost, StageMaintenance:
@@ -227,7 +224,7 @@ func (s *Server) watch(l *life, c *container, running run.Container, struck bool
 		}
 	}
 	select {
-	case <-running.Done():
+	case <-process.Done():
 		return 0, false
 	case <-strike:
 		code = codeMaintenance
@@ -239,21 +236,21 @@ func (s *Server) watch(l *life, c *container, running run.Container, struck bool
 		} else {
 			s.set(func(now time.Time) { c.event("Killing", "Killing container with id "+s.o.NewID()+".", now) })
 		}
-		running.Stop(0)
+		process.Stop(0)
 	case <-l.stop:
 		cut = true
 		s.set(func(now time.Time) { c.event("Killing", "Killing container with id "+s.o.NewID()+".", now) })
-		running.Stop(l.pace.Grace)
+		process.Stop(l.pace.Grace)
 	case <-s.end:
 		cut = true
-		running.Stop(0)
+		process.Stop(0)
 	}
 	select {
-	case <-running.Done():
+	case <-process.Done():
 	case <-s.end:
 		cut = true
-		running.Stop(0)
-		<-running.Done()
+		process.Stop(0)
+		<-process.Done()
 	}
 	return code, cut
 }

@@ -35,8 +35,7 @@ const (
 	byDeploy
 )
 
-// interrupt ends a life, unless it is ending already. A delete overrides a stop
-// in what it comes to only by the group being gone.
+// interrupt ends a life, unless it is ending already. The first reason stands.
 func (l *life) interrupt(by ending) {
 	if l == nil {
 		return
@@ -140,7 +139,7 @@ func (s *Server) provision(g *group, l *life) (code, text string) {
 		cpu, memory := sizeOf(l.body)
 		refusal := Capacity(s.o.Location, cpu, memory)
 		s.mu.Lock()
-		g.event("Failed", refusal.Message, s.o.Now())
+		g.Events = addEvent(g.Events, "Failed", refusal.Message, s.o.Now())
 		s.mu.Unlock()
 		return refusal.Code, refusal.Message
 	case StageFail:
@@ -215,18 +214,14 @@ func (s *Server) settle(g *group, l *life, code, text string) {
 	}
 }
 
-// event adds to a group's events.
-func (g *group) event(name, text string, now time.Time) {
+// addEvent adds an event, or counts one that is there already, as the cloud
+// does.
+func addEvent(list []*arm.Event, name, text string, now time.Time) []*arm.Event {
+	now = now.UTC().Truncate(time.Second)
 	kind := "Normal"
 	if name == "Failed" || name == "BackOff" {
 		kind = "Warning"
 	}
-	g.Events = addEvent(g.Events, name, kind, text, now)
-}
-
-// addEvent counts an event that is there already, as the cloud does.
-func addEvent(list []*arm.Event, name, kind, text string, now time.Time) []*arm.Event {
-	now = now.UTC().Truncate(time.Second)
 	for _, e := range list {
 		if *e.Name == name && *e.Message == text {
 			e.Count, e.LastTimestamp = to.Ptr(*e.Count+1), &now

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -237,4 +240,42 @@ func FuzzWildcard(f *testing.F) {
 			t.Errorf("%q, %q: %v", pattern, text, got)
 		}
 	})
+}
+
+// TestAzidentity lets Microsoft's own library get tokens, for a service
+// principal and for a managed identity.
+func TestAzidentity(t *testing.T) {
+	c := newCloud(t, Options{Clients: map[string]Client{"tester": {Secret: "secret"}}})
+	t.Setenv("IDENTITY_ENDPOINT", c.url+IdentityPath)
+	t.Setenv("IDENTITY_HEADER", IdentitySecret)
+	principal, err := azidentity.NewClientSecretCredential(TenantID, "tester", "secret", &azidentity.ClientSecretCredentialOptions{ClientOptions: c.options, DisableInstanceDiscovery: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{ClientOptions: c.options})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, credential := range map[string]azcore.TokenCredential{"principal": principal, "identity": identity} {
+		token, err := credential.GetToken(t.Context(), policy.TokenRequestOptions{Scopes: []string{"https://management.azure.com/.default"}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if left := time.Until(token.ExpiresOn); left < 50*time.Minute || left > 70*time.Minute {
+			t.Errorf("%s: the token expires in %s", name, left)
+		}
+		a := c.send(t, http.MethodGet, c.groupPath("none")+"?api-version=2023-05-01", nil, token.Token)
+		// An identity isn't one of the principals, which alone are restricted.
+		if a.code() != "ResourceNotFound" {
+			t.Errorf("%s: %d %v", name, a.status, a.body)
+		}
+	}
+	wrong, err := azidentity.NewClientSecretCredential(TenantID, "tester", "wrong", &azidentity.ClientSecretCredentialOptions{ClientOptions: c.options, DisableInstanceDiscovery: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wrong.GetToken(t.Context(), policy.TokenRequestOptions{Scopes: []string{"https://management.azure.com/.default"}}); err == nil || !strings.Contains(err.Error(), "AADSTS7000215") {
+		t.Errorf("a wrong secret: %v", err)
+	}
 }
