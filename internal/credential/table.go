@@ -92,7 +92,7 @@ func Table() []Row {
 				{Names: []string{"DIGITALOCEAN_TOKEN"}},
 				{Names: []string{"DIGITALOCEAN_ACCESS_TOKEN"}},
 			},
-			Ambient:   []string{"HOME", "USERPROFILE"},
+			Ambient:   []string{"HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME", "DIGITALOCEAN_CONTEXT"},
 			Pocket:    map[string]string{"DIGITALOCEAN_TOKEN": "pocket"},
 			Endpoints: []string{"endpoint"},
 			Needed:    true,

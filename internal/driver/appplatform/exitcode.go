@@ -12,11 +12,17 @@ import (
 // the job's last words without a newline between.
 const exitMark = "\x1ewindlass-exit "
 
-// wrapper runs its arguments, passes TERM on, and writes their exit code. The
-// job's own wait is repeated where a signal came between.
-const wrapper = `"$@" & p=$!
-trap 'kill -TERM $p 2>/dev/null' TERM
-while :; do wait $p; c=$?; kill -0 $p 2>/dev/null || break; done
+// wrapper runs its arguments, passes TERM on, and writes their exit code. A wait
+// that TERM has broken off says nothing, so it comes again; 127 is then that of a
+// job whose end was told before. The shell's words on a job that was killed aren't
+// the job's, and are left out.
+const wrapper = `exec 3>&2 2>/dev/null
+t= p=
+trap 't=1; [ -z "$p" ] || kill -TERM $p' TERM
+"$@" 2>&3 3>&- & p=$!
+[ -z "$t" ] || kill -TERM $p
+wait $p; c=$?
+while [ "$t" ]; do t=; wait $p; d=$?; [ $d = 127 ] || c=$d; done
 printf '\036windlass-exit %s %s\n' "$0" "$c"
 exit $c`
 

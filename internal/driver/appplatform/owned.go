@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/digitalocean/godo"
 
@@ -47,9 +48,19 @@ func owned(a *godo.App) (sdk.OwnedObject, bool) {
 	o := sdk.OwnedObject{Type: typeApp, ID: a.ID, Name: a.Spec.Name, RunID: m.run, AttemptID: m.attempt, Owner: m.owner, LedgerID: m.ledger,
 		CreatedAt: a.CreatedAt.UTC(), Expires: m.expires, State: "ended"}
 	for _, d := range []*godo.Deployment{a.ActiveDeployment, a.PendingDeployment, a.InProgressDeployment} {
-		if d != nil {
-			o.State = string(d.Phase)
-			o.Live = o.Live || !over(d)
+		if d == nil {
+			continue
+		}
+		o.State = string(d.Phase)
+		o.Live = o.Live || !over(d)
+		if s := jobStep(d); s != nil {
+			o.Started, o.Ended = s.StartedAt.UTC(), s.EndedAt.UTC()
+		}
+	}
+	if job := component(a.Spec); job != nil {
+		o.Size.Class = job.InstanceSizeSlug
+		if i := slices.IndexFunc(sizes(), func(z size) bool { return z.slug == o.Size.Class }); i >= 0 {
+			o.Size.CPU, o.Size.Memory = sizes()[i].cores*1000, sizes()[i].memory*mib
 		}
 	}
 	return o, true
