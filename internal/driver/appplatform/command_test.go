@@ -81,7 +81,7 @@ func TestQuoteForAShell(t *testing.T) {
 // TestCommands: what runs, by entrypoint, arguments and what the image has.
 func TestCommands(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.Open().provider
+	p := w.Open()
 	for name, c := range map[string]struct {
 		spec sdk.JobSpec
 		want string

@@ -33,7 +33,7 @@ func TestF48LogThatComesLate(t *testing.T) {
 }
 
 // follow reads a log to its end, with what else stands in it.
-func follow(t *testing.T, p bare, h sdk.JobHandle) (text string, gaps int, v sdk.Verdict) {
+func follow(t *testing.T, p *provider, h sdk.JobHandle) (text string, gaps int, v sdk.Verdict) {
 	t.Helper()
 	for it, err := range p.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: h, Follow: true}) {
 		switch {

@@ -26,7 +26,7 @@ func launchOf(t *testing.T, p *provider, spec sdk.JobSpec) sdk.Launch {
 // call.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
-	p := w.Open().provider
+	p := w.Open()
 	grace := 5 * time.Second
 	for field, change := range map[string]func(s *sdk.JobSpec){
 		"image":                        func(s *sdk.JobSpec) { s.Image = "" },
@@ -69,7 +69,7 @@ func TestRefusals(t *testing.T) {
 func TestImages(t *testing.T) {
 	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	w := newWorld(t, pocket.Options{}, map[string]any{"registry": "ours"})
-	p := w.Open().provider
+	p := w.Open()
 	for image, want := range map[string]string{
 		"app":                                      "DOCKER_HUB library app:latest",
 		"app:1":                                    "DOCKER_HUB library app:1",
@@ -133,7 +133,7 @@ func TestSizes(t *testing.T) {
 		t.Error("the sizes don't stand in the order of their prices")
 	}
 	w := newWorld(t, pocket.Options{}, map[string]any{"instance_size": "apps-s-1vcpu-2gb"})
-	p := w.Open().provider
+	p := w.Open()
 	for options, want := range map[string]string{`{}`: "apps-s-1vcpu-2gb", `{"instance_size":"apps-d-1vcpu-1gb"}`: "apps-d-1vcpu-1gb"} {
 		r, err := decodeRequest(launchOf(t, p, sdk.JobSpec{Image: "app", Options: []byte(options)}).Request)
 		if err != nil || r.App.Spec.Jobs[0].InstanceSizeSlug != want {

@@ -26,7 +26,7 @@ func mutations() []drivertest.Mutation {
 	}
 }
 
-func calm(t testing.TB) *drivertest.World[bare] { return newWorld(t, pocket.Options{}, nil).World }
+func calm(t testing.TB) *drivertest.World[*provider] { return newWorld(t, pocket.Options{}, nil).World }
 
 func unavailable() *fault.Refusal {
 	return &fault.Refusal{Status: http.StatusServiceUnavailable, Message: "Server Error"}

@@ -1,7 +1,6 @@
 package appplatform
 
 import (
-	"context"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -16,34 +15,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const canary = "dop_v1_canary-token-5b1f0c7e9a"
 
-// bare is a provider that is told of every image that it has no entry point:
-// those of tests have none.
-type bare struct{ *provider }
-
-// PrepareJob implements sdk.JobRunner.
-func (b bare) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk.Launch, error) {
-	if r.Spec.ImageEntrypoint == nil {
-		r.Spec.ImageEntrypoint = sdk.Argv{}
-	}
-	return b.provider.PrepareJob(ctx, r)
-}
-
-func bareDriver() sdk.Driver {
-	d := Driver()
-	open := d.Open
-	d.Open = func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
-		p, err := open(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		return bare{p.(*provider)}, nil
-	}
-	return d
-}
-
 // world is a pocket cloud with providers on it.
 type world struct {
-	*drivertest.World[bare]
+	*drivertest.World[*provider]
 	cloud *pocket.Server
 }
 
@@ -55,15 +29,16 @@ func newWorld(t testing.TB, o pocket.Options, change map[string]any) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{cloud: cloud, World: drivertest.New[bare](t, drivertest.Setup{
-		Driver: bareDriver,
+	return &world{cloud: cloud, World: drivertest.New[*provider](t, drivertest.Setup{
+		Driver: Driver,
 		Config: map[string]any{"endpoint": drivertest.Serve(t, cloud), "visible_within": "1200ms", "log_max": "3s", "max_apps": 1000,
 			"minute_rate": 1000000, "hour_rate": 60000000},
-		Change:      change,
-		Credentials: map[string]string{"DIGITALOCEAN_TOKEN": canary},
-		Faults:      cloud.Faults(),
-		Calls:       cloud.Calls(),
-		Throttle:    pocket.Throttle(),
+		Change:       change,
+		Credentials:  map[string]string{"DIGITALOCEAN_TOKEN": canary},
+		Faults:       cloud.Faults(),
+		Calls:        cloud.Calls(),
+		NoEntrypoint: true,
+		Throttle:     pocket.Throttle(),
 		// The request of a create alone has what is sealed.
 		Shown: func(c fault.Call) []byte {
 			if c.Action == "apps_create" || c.Action == "apps_validate_appSpec" {
