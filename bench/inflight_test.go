@@ -32,7 +32,7 @@ const inFlight = 10000
 // logs. It reports the looks at tasks a second, how long after its end a job is
 // known to have ended, and how long after the last end all output was kept.
 func BenchmarkECSInFlight(b *testing.B) {
-	inFlightOn(b, ecs.Driver(), "ecs:DescribeTasks", "ecs:ListTasks", map[string]any{"subnets": []string{"subnet-0123456789abcdef0"}})
+	inFlightOn(b, ecs.Driver(), "ecs:DescribeTasks", "ecs:ListTasks", map[string]any{"subnets": []string{"subnet-0123456789abcdef0"}, "submit_limit": 1000})
 }
 
 // BenchmarkBatchInFlight does so on pocket AWS Batch.

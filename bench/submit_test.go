@@ -38,7 +38,7 @@ func BenchmarkECSSubmit(b *testing.B) {
 			k.Pace = pocketecs.Pace{Provisioning: 1, Pending: 1, Activating: 1, Deactivating: 1, Stopping: 1, Deprovisioning: 1}
 		})
 	}
-	engine, cloud := engineOn(b, ecs.Driver(), executor(), map[string]any{"subnets": []string{"subnet-0123456789abcdef0"}, "describe_rate": 1000, "log_rate": 1000, "log_quiet": "1s"}, lookEvery)
+	engine, cloud := engineOn(b, ecs.Driver(), executor(), map[string]any{"subnets": []string{"subnet-0123456789abcdef0"}, "describe_rate": 1000, "log_rate": 1000, "submit_limit": 10000, "log_quiet": "1s"}, lookEvery)
 	atOnce(cloud)
 	bare, err := pocket.New(pocket.Options{Executor: executor()})
 	if err != nil {

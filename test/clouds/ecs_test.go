@@ -123,7 +123,7 @@ func TestF53OnePoller(t *testing.T) {
 	executor := run.NewScripted(func(s run.Spec) run.Play {
 		return run.Play{Stdout: []byte("hello from " + s.Name + "\n"), For: 2 * time.Second}
 	})
-	r := newRig(t, pocket.Options{Executor: executor}, map[string]any{"describe_rate": rate, "log_rate": 20, "log_quiet": "4s", "log_max": "1m"})
+	r := newRig(t, pocket.Options{Executor: executor}, map[string]any{"describe_rate": rate, "log_rate": 20, "submit_limit": 1000, "log_quiet": "4s", "log_max": "1m"})
 	r.poll = 500 * time.Millisecond
 	r.start()
 	begun := time.Now()

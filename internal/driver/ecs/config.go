@@ -54,6 +54,7 @@ type config struct {
 	MissingGrace     sdk.Duration `json:"missing_grace"`
 	DescribeRate     int          `json:"describe_rate"`
 	LogRate          int          `json:"log_rate"`
+	SubmitLimit      int          `json:"submit_limit"`
 }
 
 // options is what stands in JobSpec.Options.
@@ -68,6 +69,10 @@ const (
 	// everybody in the account and region.
 	// https://docs.aws.amazon.com/AmazonECS/latest/APIReference/request-throttling.html
 	defaultDescribeRate = 15
+	// AWS gives RunTask 20 calls a second, and 100 at once.
+	// https://docs.aws.amazon.com/AmazonECS/latest/APIReference/request-throttling.html
+	defaultSubmitLimit = 20
+	submitBurst        = 5
 	// AWS gives GetLogEvents 25 calls a second.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 	defaultLogRate = 20
@@ -91,6 +96,7 @@ func (c config) filled() config {
 	c.MissingGrace = cmp.Or(c.MissingGrace, defaultMissingGrace)
 	c.DescribeRate = cmp.Or(c.DescribeRate, defaultDescribeRate)
 	c.LogRate = cmp.Or(c.LogRate, defaultLogRate)
+	c.SubmitLimit = cmp.Or(c.SubmitLimit, defaultSubmitLimit)
 	if c.CreateLogGroup == nil {
 		c.CreateLogGroup = new(true)
 	}
@@ -160,6 +166,7 @@ func configSchema() sdk.Schema {
 		{Name: "missing_grace", Type: sdk.TypeDuration, Default: time.Duration(defaultMissingGrace).String(), Doc: "A task that ECS doesn't know counts as not visible yet for this long after its submit."},
 		{Name: "describe_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultDescribeRate), Doc: "The most DescribeTasks and ListTasks calls a second, of all providers of the account and region in one process."},
 		{Name: "log_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultLogRate), Doc: "The most GetLogEvents calls a second, counted in the same way, and with aws-ecs and aws-batch together; FilterLogEvents, by which many logs are read at once, gets a fifth of it."},
+		{Name: "submit_limit", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultSubmitLimit), Doc: "The most RunTask calls a second, and five times as many at once, counted in the same way."},
 	}
 	return sdk.Schema{Doc: "Which cluster runs the jobs, and how tasks are placed.", Fields: append(own, placementFields()...)}
 }

@@ -138,6 +138,8 @@ type provider struct {
 	// reads is the budget of DescribeTasks and ListTasks, which AWS counts
 	// together; logReads that of GetLogEvents.
 	reads, logReads *aws.Budget
+	// submits is that of RunTask.
+	submits *aws.Budget
 	// logSearches is that of FilterLogEvents, and readers read by it.
 	logSearches *aws.Budget
 	readers     *logtail.Readers
@@ -187,6 +189,7 @@ func open(ctx context.Context, r sdk.OpenRequest, shared *logtail.Account) (*pro
 		p.clock = sdk.SystemClock()
 	}
 	p.reads = shared.Budgets.For(session, "ecs read", float64(cfg.DescribeRate), 2*cfg.DescribeRate)
+	p.submits = shared.Budgets.For(session, "ecs submit", float64(cfg.SubmitLimit), submitBurst*cfg.SubmitLimit)
 	p.logReads, p.logSearches = shared.LogBudgets(session, cfg.LogRate)
 	p.readers = &shared.Readers
 	return p, nil

@@ -110,8 +110,16 @@ const sameMoment = 2 * time.Second
 // start makes the one call that starts a task. Sent again with its token it
 // gives the same task; adopted tells so as far as the task's age does.
 func (p *provider) start(ctx context.Context, in *ecs.RunTaskInput) (types.Task, bool, error) {
+	if err := p.submits.Wait(ctx); err != nil {
+		// Its turn didn't come: nothing was sent.
+		e := p.fail(sdk.ResourceExhausted, opRun, fmt.Errorf("no turn within AWS's rate of RunTask: %w", err))
+		if e.Reason, e.Retryable = sdk.ReasonQueued, true; errors.Is(err, context.Canceled) {
+			e.Code = sdk.Canceled
+		}
+		return types.Task{}, false, e
+	}
 	var out *ecs.RunTaskOutput
-	err := p.session.Call(ctx, opRun, func(ctx context.Context) (err error) {
+	err := p.session.Spend(ctx, p.submits, opRun, func(ctx context.Context) (err error) {
 		out, err = p.ecs.RunTask(ctx, in)
 		return err
 	})

@@ -1,6 +1,8 @@
 package ecs
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -21,5 +23,26 @@ func TestNewRevisionUnknown(t *testing.T) {
 	}
 	if n := w.Count("ecs:RegisterTaskDefinition"); n > 2 {
 		t.Errorf("%d registrations", n)
+	}
+}
+
+// TestSubmitBudget: RunTask keeps to a rate of the account's, whichever provider
+// calls it; a launch whose turn doesn't come was not sent, and says so.
+func TestSubmitBudget(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, map[string]any{"submit_limit": 1})
+	d := Driver()
+	p, q := w.OpenOn(d), w.OpenOn(d)
+	for range submitBurst {
+		w.Run(p, w.Plan(p, shell("true")))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := q.RunJob(ctx, sdk.RunJobRequest{Launch: w.Plan(q, shell("true"))})
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || e.Reason != sdk.ReasonQueued || !sdk.IsRetryable(err) || !sdk.IsClear(err) {
+		t.Errorf("one too many: %v", err)
+	}
+	if n := w.Count("ecs:RunTask"); n != submitBurst {
+		t.Errorf("%d calls", n)
 	}
 }
