@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/driver/all"
 	"github.com/windlass-run/windlass/internal/driver/local"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
@@ -79,6 +80,15 @@ func keeperReaches(point string) bool {
 		}
 	}
 	return true
+}
+
+// TestEveryKind: no kind of provider is left out.
+func TestEveryKind(t *testing.T) {
+	for _, d := range all.Drivers() {
+		if _, ok := backends()[d.Kind]; !ok {
+			t.Errorf("no test kills the program while it runs jobs on %s", d.Kind)
+		}
+	}
 }
 
 func TestEveryBoundary(t *testing.T) {
