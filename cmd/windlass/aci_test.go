@@ -78,6 +78,9 @@ func TestACIRun(t *testing.T) {
 	if out, code := p.do("ps", "-a", "--json"); code != 0 || !strings.Contains(out, `"nonzero_exit"`) {
 		t.Errorf("exit %d: %s", code, out)
 	}
+	if out, code := p.do("provider", "check", "azure-aci"); code != 0 || !strings.Contains(out, "Microsoft.ContainerInstance/containerGroups/write") {
+		t.Errorf("check: exit %d: %s", code, out)
+	}
 	for action, want := range map[string]int{"ContainerGroups_CreateOrUpdate": 1, "ContainerGroups_Stop": 0, "ContainerGroups_Delete": 1} {
 		if n := cloud.Calls().Count(action); n != want {
 			t.Errorf("%d calls of %s, want %d", n, action, want)

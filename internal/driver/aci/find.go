@@ -47,10 +47,17 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 			return sdk.FindJobsResult{}, err
 		}
 	}
-	switch visible := r.SentAt.Add(time.Duration(p.cfg.VisibleWithin)); {
+	sent := r.SentAt
+	if r.Launch != nil && !sent.IsZero() {
+		// A launch may have been sent again since: that request counts too.
+		if last := p.seen.get(groupID(r.Launch.AttemptID)).sent; last.After(sent) {
+			sent = last
+		}
+	}
+	switch visible := sent.Add(time.Duration(p.cfg.VisibleWithin)); {
 	case len(out.Jobs) > 0:
 		out.Outcome = sdk.FindFound
-	case r.SentAt.IsZero():
+	case sent.IsZero():
 		out.Outcome, out.VisibleAt = sdk.FindNotVisible, began.Add(time.Duration(p.cfg.VisibleWithin))
 	case began.Before(visible):
 		out.Outcome, out.VisibleAt = sdk.FindNotVisible, visible

@@ -54,11 +54,12 @@ type seen struct {
 	m  map[string]sight
 }
 
-// sight is what was seen of a group: shown, that a read has had it; ended; killed,
-// when its container was first seen to be killed; at, when it was noted last.
+// sight is what was seen of a group: shown, that a read has had it; ended; sent,
+// when it was last asked for, by the provider's clock; killed, when its container
+// was first seen to be killed; at, when it was noted last.
 type sight struct {
-	shown, ended bool
-	killed, at   time.Time
+	shown, ended     bool
+	sent, killed, at time.Time
 }
 
 const (

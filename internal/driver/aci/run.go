@@ -75,6 +75,7 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 
 // create makes the one call that makes the group.
 func (p *provider) create(ctx context.Context, l sdk.Launch, id string, group *arm.ContainerGroup) (sdk.RunJobResult, error) {
+	p.seen.change(id, func(v *sight) { v.sent = p.clock.Now() })
 	var answer *http.Response
 	_, err := callNow(ctx, p, p.writes, opRun, func(ctx context.Context) (struct{}, error) {
 		// What the call comes to is asked by reading the group, not the operation.

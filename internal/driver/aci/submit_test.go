@@ -1,7 +1,14 @@
 package aci
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +197,74 @@ func TestF30LateRequestIsTold(t *testing.T) {
 	if st := w.Ended(late, again.Handle); st.Launches < 2 {
 		t.Errorf("%d launches are told, the job ran twice", st.Launches)
 	}
+}
+
+// TestLastSendCounts: absence is proven by the last request's time, not by the first
+// one's: that may have been long ago.
+func TestLastSendCounts(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.Open()
+	l := w.Plan(p, shell("true"))
+	long := time.Now().Add(-time.Hour)
+	find := func() sdk.FindJobsResult {
+		res, err := p.FindJobs(t.Context(), sdk.FindJobsRequest{Launch: &l, SentAt: long})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	if res := find(); res.Outcome != sdk.FindAbsent {
+		t.Errorf("an hour after its only request the launch is %s", res.Outcome)
+	}
+	w.cloud.Faults().Add(fault.Rule{Action: actionPut, Count: 1, Effect: fault.Effect{Reset: true}})
+	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || sdk.IsClear(err) {
+		t.Fatalf("a lost request: %v", err)
+	}
+	if res := find(); res.Outcome != sdk.FindNotVisible || time.Until(res.VisibleAt) <= 0 {
+		t.Errorf("right behind another request it is %s until %s", res.Outcome, res.VisibleAt)
+	}
+	w.Eventually("proof", func() bool { return find().Outcome == sdk.FindAbsent })
+}
+
+// TestKindsOfCredentials: a certificate and a federated token get a token, too.
+func TestKindsOfCredentials(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("federated"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"AZURE_FEDERATED_TOKEN_FILE": file, "AZURE_CLIENT_CERTIFICATE_PATH": certificate(t)} {
+		p := w.Open(func(r *sdk.OpenRequest) {
+			delete(r.Credentials, "AZURE_CLIENT_SECRET")
+			r.Credentials[name] = value
+		})
+		if _, err := p.Check(t.Context(), sdk.CheckRequest{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// certificate writes a client's certificate with its key.
+func certificate(t *testing.T) string {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, own, own, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	file := filepath.Join(t.TempDir(), "client.pem")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func isClosed(c chan struct{}) bool {
