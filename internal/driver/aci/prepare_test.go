@@ -316,6 +316,25 @@ func FuzzF14GroupNames(f *testing.F) {
 	})
 }
 
+// FuzzRequest: a stored request is refused, or is one that can be sent.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"group":{"properties":{"containers":[{"name":"main","properties":{"image":"x"}}]}},"milli_cpu":1500,"memory_mib":1024}`))
+	f.Add([]byte(`{"group":null}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r, err := decodeRequest(raw)
+		if err != nil {
+			return
+		}
+		again, err := r.encode()
+		if err != nil {
+			return // it holds what no launch of ours does
+		}
+		if _, err := decodeRequest(again); err != nil {
+			t.Errorf("%s became %s: %v", raw, again, err)
+		}
+	})
+}
+
 func TestPage(t *testing.T) {
 	var words []string
 	for _, r := range rights() {
