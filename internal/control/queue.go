@@ -66,6 +66,21 @@ func (q *queue) leave(r *runner) {
 	}
 }
 
+// forward puts a run at the head of the line, if it is there: runs may have been
+// recorded in another order than that of their IDs, and the ledger's counts.
+func (q *queue) forward(run sdk.ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, x := range q.line {
+		if x.id == run {
+			copy(q.line[1:], q.line[:i])
+			q.line[0] = x
+			x.poke()
+			return
+		}
+	}
+}
+
 func (q *queue) first(r *runner) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,6 +114,10 @@ func (r *runner) admitted(ctx context.Context, first ledger.NewEvent) (bool, err
 			if !errors.As(err, &e) || e.ID != "queue.full" {
 				return false, err
 			}
+			var behind *ledger.BehindError
+			if errors.As(err, &behind) {
+				q.forward(behind.Ahead)
+			}
 		}
 		if r.run.Reason != sdk.ReasonQueued || r.run.Message == "" {
 			ev := r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(sdk.ReasonQueued),
@@ -107,9 +126,12 @@ func (r *runner) admitted(ctx context.Context, first ledger.NewEvent) (bool, err
 				return false, err
 			}
 		}
-		// A place may be taken by a run whose holder died.
-		if _, err := r.e.Recover(ctx, r.back.Name); err != nil && ctx.Err() == nil {
-			r.e.log.Warn("recovery failed", "err", err)
+		// A place may be taken by a run whose holder died. The first in line looks
+		// for all: each look reads every open run.
+		if q.first(r) {
+			if _, err := r.e.Recover(ctx, r.back.Name); err != nil && ctx.Err() == nil {
+				r.e.log.Warn("recovery failed", "err", err)
+			}
 		}
 		if err := r.waitChange(ctx, time.Second); err != nil {
 			return false, err

@@ -10,6 +10,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"time"
 
@@ -287,6 +288,19 @@ type Write struct {
 type Admission struct {
 	Provider string
 	Max      int
+}
+
+// BehindError is the cause of "queue.full" where a place is free and another run
+// is to have it.
+type BehindError struct {
+	Provider string
+	// Ahead is the run whose turn it is.
+	Ahead sdk.ID
+}
+
+// Error names the run ahead.
+func (e *BehindError) Error() string {
+	return fmt.Sprintf("run %s is older and waits for provider %s", e.Ahead.Short(), e.Provider)
 }
 
 // Holder is a process that drives runs, under a lease.

@@ -144,7 +144,9 @@ func TestCallsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	invoke := func(ctx context.Context) error { return conn.Invoke(ctx, "/a.Service/Method", &emptypb.Empty{}, &emptypb.Empty{}) }
+	invoke := func(ctx context.Context) error {
+		return conn.Invoke(ctx, "/a.Service/Method", &emptypb.Empty{}, &emptypb.Empty{})
+	}
 	c.answers(func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()

@@ -160,10 +160,12 @@ func TestServiceAccountRefused(t *testing.T) {
 		answer http.HandlerFunc
 	}{
 		"a revoked key": {other, nil},
-		"down":          {k.key, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "try later", http.StatusServiceUnavailable) }},
-		"no JSON":       {k.key, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }},
-		"no token":      {k.key, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }},
-		"hanging":       {k.key, func(http.ResponseWriter, *http.Request) { <-release }},
+		"down": {k.key, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "try later", http.StatusServiceUnavailable)
+		}},
+		"no JSON":  {k.key, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }},
+		"no token": {k.key, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }},
+		"hanging":  {k.key, func(http.ResponseWriter, *http.Request) { <-release }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k.answer = c.answer

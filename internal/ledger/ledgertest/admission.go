@@ -60,7 +60,12 @@ func testAdmission(t *testing.T, h Harness) {
 
 	// None of those before keep the first of q waiting; it keeps the others.
 	before := mustRun(t, s, q[1].Run)
-	wantQueued(t, send(s, q[1], 2), "out of turn")
+	err := send(s, q[1], 2)
+	wantQueued(t, err, "out of turn")
+	var behind *ledger.BehindError
+	if !errors.As(err, &behind) || behind.Ahead != q[0].Run {
+		t.Errorf("out of turn: %v; want the run that is first", err)
+	}
 	if after := mustRun(t, s, q[1].Run); after.Events != before.Events {
 		t.Error("a write that must wait left an event")
 	}

@@ -11,11 +11,11 @@ import (
 
 const (
 	takenPlaces = "SELECT count(*) FROM workload_runs WHERE finished_at IS NULL AND provider=? AND phase IN ('submitting','submitted','running') AND id<>?"
-	// olderWaiting finds one run that is ahead in the queue, in the order in
+	// olderWaiting finds the run that is first in the queue, in the order in
 	// which they were recorded. A run whose holder's lease has lapsed keeps
 	// nobody waiting. The index gives the oldest first, and ends at the run
 	// itself: a long queue behind it costs nothing.
-	olderWaiting = "SELECT 1 FROM workload_runs WHERE finished_at IS NULL AND provider=? AND phase='intent'" +
+	olderWaiting = "SELECT id FROM workload_runs WHERE finished_at IS NULL AND provider=? AND phase='intent'" +
 		" AND num<coalesce((SELECT num FROM workload_runs WHERE id=?), 9223372036854775807)" +
 		" AND (not_before IS NULL OR not_before<=?) AND cancel_at IS NULL AND holder IN (SELECT id FROM holders WHERE expires>?) ORDER BY num LIMIT 1"
 )
@@ -27,11 +27,15 @@ func (t *tx) admit(op string, run sdk.ID, a *ledger.Admission) error {
 		return nil
 	}
 	ctx := context.Background()
-	var taken, older int64
+	var taken int64
+	var older sdk.ID
 	err := t.count(ctx, takenPlaces, &taken, a.Provider, run.String())
 	if err == nil && taken < int64(a.Max) {
 		now := t.w.s.opts.Clock.Now().UnixNano()
-		err = t.count(ctx, olderWaiting, &older, a.Provider, run.String(), now, now)
+		_, err = t.w.c.one(ctx, olderWaiting, []driver.Value{a.Provider, run.String(), now, now}, func(r row) (err error) {
+			older, err = r.id(0)
+			return err
+		})
 	}
 	if err != nil {
 		return err
@@ -40,9 +44,9 @@ func (t *tx) admit(op string, run sdk.ID, a *ledger.Admission) error {
 	case taken >= int64(a.Max):
 		return &sdk.Error{Code: sdk.ResourceExhausted, Op: op, ID: "queue.full", Retryable: true,
 			Err: fmt.Errorf("provider %s has %d of its %d places taken", a.Provider, taken, a.Max)}
-	case older > 0:
+	case !older.IsZero():
 		return &sdk.Error{Code: sdk.ResourceExhausted, Op: op, ID: "queue.full", Retryable: true,
-			Err: fmt.Errorf("older runs wait for provider %s", a.Provider)}
+			Err: &ledger.BehindError{Provider: a.Provider, Ahead: older}}
 	}
 	return nil
 }
