@@ -32,16 +32,19 @@ const inFlight = 10000
 // logs. It reports the looks at tasks a second, how long after its end a job is
 // known to have ended, and how long after the last end all output was kept.
 func BenchmarkECSInFlight(b *testing.B) {
-	inFlightOn(b, ecs.Driver(), "ecs:DescribeTasks", "ecs:ListTasks", map[string]any{"subnets": []string{"subnet-0123456789abcdef0"}, "submit_limit": 1000})
+	inFlightOn(b, ecs.Driver(), 2*time.Minute, "ecs:DescribeTasks", "ecs:ListTasks", map[string]any{"subnets": []string{"subnet-0123456789abcdef0"}, "submit_limit": 1000})
 }
 
 // BenchmarkBatchInFlight does so on pocket AWS Batch.
 func BenchmarkBatchInFlight(b *testing.B) {
-	inFlightOn(b, batch.Driver(), "batch:DescribeJobs", "batch:ListJobs", map[string]any{"queue": pocketbatch.DefaultQueue, "submit_limit": 1000})
+	inFlightOn(b, batch.Driver(), 4*time.Minute, "batch:DescribeJobs", "batch:ListJobs", map[string]any{"queue": pocketbatch.DefaultQueue, "submit_limit": 1000})
 }
 
 // ends are the times at which containers end, by job.
 type ends struct {
+	// after is how long the first runs: until then all have been submitted.
+	after time.Duration
+
 	mu      sync.Mutex
 	release time.Time
 	at      map[int]time.Time
@@ -57,7 +60,7 @@ func (e *ends) play(s run.Spec) run.Play {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.release.IsZero() {
-		e.release = time.Now().Add(2 * time.Minute)
+		e.release = time.Now().Add(e.after)
 	}
 	at := e.release.Add(time.Duration(n%600) * 100 * time.Millisecond)
 	e.at[n] = time.Now().Add(max(time.Until(at), 0))
@@ -70,12 +73,12 @@ func (e *ends) of(n int) time.Time {
 	return e.at[n]
 }
 
-func inFlightOn(b *testing.B, d sdk.Driver, describe, list string, config map[string]any) {
+func inFlightOn(b *testing.B, d sdk.Driver, after time.Duration, describe, list string, config map[string]any) {
 	if testing.Short() {
 		b.Skip("needs minutes: left out by -short")
 	}
 	for range b.N {
-		e := &ends{at: map[int]time.Time{}}
+		e := &ends{after: after, at: map[int]time.Time{}}
 		engine, cloud := engineOn(b, d, run.NewScripted(e.play), config, 0)
 		var limits []pocket.Limit
 		for _, l := range pocket.ECSLimits() {
@@ -121,6 +124,9 @@ func inFlightOn(b *testing.B, d sdk.Driver, describe, list string, config map[st
 			})
 		}
 		b.Logf("%d submitted in %s", inFlight, time.Since(begun).Round(time.Millisecond))
+		if late := time.Since(begun); late > after {
+			b.Logf("the first ended %s before the last was submitted: they were not in flight together", late-after)
+		}
 		wg.Wait()
 		took := time.Since(begun)
 		counts := cloud.Calls().Counts()

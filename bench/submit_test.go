@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/ecs"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketecs "github.com/windlass-run/windlass/internal/pocket/ecs"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -25,15 +26,22 @@ const (
 
 // BenchmarkECSSubmit runs tasks that end at once on pocket ECS, from the first
 // submit until the last is known to have ended, with the ledger and capture on,
-// beside the vendor's client alone.
+// beside the vendor's client alone: on a cloud that answers at once, and on one
+// whose calls take as long as over a network.
 func BenchmarkECSSubmit(b *testing.B) {
 	if testing.Short() {
 		b.Skip("needs seconds: left out by -short")
 	}
+	b.Run("at-once", func(b *testing.B) { submitOnECS(b, 0) })
+	b.Run("50ms-a-call", func(b *testing.B) { submitOnECS(b, 50*time.Millisecond) })
+}
+
+func submitOnECS(b *testing.B, latency time.Duration) {
 	executor := func() run.Executor {
 		return run.NewScripted(func(run.Spec) run.Play { return run.Play{Stdout: []byte("hello\n")} })
 	}
 	atOnce := func(c *pocket.Server) {
+		c.Faults().Add(fault.Rule{Effect: fault.Effect{Latency: latency}})
 		c.ECS().TuneKnobs(func(k *pocketecs.Knobs) {
 			k.Pace = pocketecs.Pace{Provisioning: 1, Pending: 1, Activating: 1, Deactivating: 1, Stopping: 1, Deprovisioning: 1}
 		})

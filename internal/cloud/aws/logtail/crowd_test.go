@@ -269,6 +269,41 @@ func TestF53ManyReadTogether(t *testing.T) {
 	})
 }
 
+// TestTakenUpTogether: those that go on from cursors of their own are read
+// together too; one with much to read again reads alone in the end.
+func TestTakenUpTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const streams = 200
+		c := newTown()
+		c.quiet = time.Second
+		var all sync.WaitGroup
+		for i := range streams {
+			s := fmt.Sprint("s", i)
+			c.job(s, Job{Ran: true})
+			n := 3
+			if i == 100 {
+				n = 3 * wasteMost
+			}
+			for k := range n {
+				c.say(s, fmt.Sprint(k), time.Now().Add(time.Duration(i)*time.Second-time.Duration(n-k)*time.Millisecond), 0)
+			}
+			last := c.streams[s][n-1]
+			cursor := position{millis: last.at, same: 1}.cursor("aws-x")
+			all.Go(func() {
+				if h := c.hear(t.Context(), s, cursor, 0, time.Minute); len(h.lines) > 0 {
+					t.Errorf("%s: %d lines are given again", s, len(h.lines))
+				}
+			})
+		}
+		all.Wait()
+		// Alone they would have some 4 looks a second each, at a quarter of the
+		// window of silence; one of them has them.
+		if c.gets > 4*60*2 || c.asked < together/2*c.filters {
+			t.Errorf("%d calls for one, %d for several, of %d streams", c.gets, c.filters, c.asked)
+		}
+	})
+}
+
 // TestNotStartedCostsNothing: where many are followed, jobs that are known not to
 // have started cost no call; once nobody looks at them any more they do.
 func TestNotStartedCostsNothing(t *testing.T) {

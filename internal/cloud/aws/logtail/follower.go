@@ -52,6 +52,8 @@ type seen struct {
 	from, skip int64
 	// list is sorted.
 	list []known
+	// older counts events of a round that are older than complete.
+	older int
 }
 
 type known struct {
@@ -73,14 +75,15 @@ func (s *seen) since(overlap time.Duration) int64 {
 	return max(s.complete, s.last-overlap.Milliseconds())
 }
 
-// again returns how many events would come again from since on; ok is false
-// where some of them could not be told from new ones.
-func (s *seen) again(since int64) (n int, ok bool) {
-	if since < s.complete {
-		return 0, false
-	}
+// again returns how many events come again from since on, as far as that can be
+// known: of what is older than complete, as many as there were the last time.
+func (s *seen) again(since int64) int {
 	i, _ := slices.BinarySearchFunc(s.list, known{at: since}, known.compare)
-	return len(s.list) - i, true
+	n := len(s.list) - i
+	if since < s.complete {
+		n += s.older
+	}
+	return n
 }
 
 // take notes an event, and reports whether it is new.
@@ -90,7 +93,11 @@ func (s *seen) take(e types.FilteredLogEvent) bool {
 		k.id = fmt.Sprint(awssdk.ToInt64(e.IngestionTime), awssdk.ToString(e.Message))
 	}
 	i, found := slices.BinarySearchFunc(s.list, k, known.compare)
-	if found || k.at < s.complete {
+	if k.at < s.complete {
+		s.older++
+		return false
+	}
+	if found {
 		return false
 	}
 	s.list = slices.Insert(s.list, i, k)

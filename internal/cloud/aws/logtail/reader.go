@@ -247,8 +247,7 @@ func (r *Reader) company() (best []*follower, due time.Time) {
 		since, waste, n := all[0].seen.since(all[0].overlap), 0, 0
 		first := all[0].due
 		for ; n < min(len(all), together); n++ {
-			again, ok := all[n].seen.again(since)
-			if waste += again; !ok || waste > wasteMost && n > 0 {
+			if waste += all[n].seen.again(since); waste > wasteMost && n > 0 {
 				break
 			}
 			if all[n].due.Before(first) {
@@ -275,6 +274,11 @@ func (r *Reader) round(ctx context.Context, group []*follower, filter Filter) er
 	for _, f := range group {
 		by[f.stream] = append(by[f.stream], f)
 		since = min(since, f.seen.since(f.overlap))
+	}
+	for _, f := range group {
+		if since < f.seen.complete {
+			f.seen.older = 0 // it is counted anew
+		}
 	}
 	in.LogStreamNames = slices.Sorted(maps.Keys(by))
 	if since > 0 {
