@@ -53,9 +53,10 @@ func call[T any](ctx context.Context, limit time.Duration, op string, fn func(co
 		failpoint.Hit("call." + op + ".after")
 		return rep.v, rep.err
 	case <-ctx.Done():
-		// The reply may have come in the same instant.
+		// The reply may have come in the same instant: it ends ctx, too.
 		select {
 		case rep := <-ch:
+			failpoint.Hit("call." + op + ".after")
 			return rep.v, rep.err
 		default:
 		}

@@ -167,7 +167,7 @@ func crashOnce(t *testing.T, driver, victim, point string, sc scenario) {
 		h.abandon(arm)
 	}
 	if h.hits(point) == 0 {
-		t.Errorf("the boundary was never reached")
+		t.Errorf("the boundary was never reached: %+v", h.last)
 		return
 	}
 	rows := h.rows()
@@ -271,7 +271,7 @@ func supervisorOnce(t *testing.T, victim, point string) {
 	h := newHost(t, "local")
 	h.alone(victim+"/"+point+"=kill", h.job()...)
 	if h.hits(point) == 0 {
-		t.Errorf("the boundary was never reached")
+		t.Errorf("the boundary was never reached: %+v", h.last)
 		return
 	}
 	rows := h.rows()

@@ -81,6 +81,8 @@ type host struct {
 	held bool
 	// keeperOff makes commands do everything themselves.
 	keeperOff bool
+	// last is what the last command left.
+	last result
 }
 
 func newHost(t *testing.T, driver string) *host {
@@ -137,6 +139,7 @@ func (h *host) run(failpoint string, args ...string) result {
 	} else if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		h.t.Fatalf("windlass %s: %v", strings.Join(args, " "), err)
 	}
+	h.last = r
 	return r
 }
 
