@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/aws"
 	"github.com/windlass-run/windlass/internal/pocket/azure"
 	"github.com/windlass-run/windlass/internal/pocket/batch"
+	"github.com/windlass-run/windlass/internal/pocket/digitalocean"
 	"github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
 	pocketrun "github.com/windlass-run/windlass/internal/pocket/run"
@@ -34,7 +35,7 @@ type pocketCloud struct {
 
 // pocketClouds lists the clouds that there are, in the order of their ports.
 func pocketClouds() []func(cli.PocketRequest) (pocketCloud, error) {
-	return []func(cli.PocketRequest) (pocketCloud, error){pocketAWS, pocketGCP, pocketAzure}
+	return []func(cli.PocketRequest) (pocketCloud, error){pocketAWS, pocketGCP, pocketAzure, pocketDigitalOcean}
 }
 
 // quiet is how long an ended job's log must be silent: a pocket cloud stores
@@ -102,6 +103,22 @@ func pocketAzure(r cli.PocketRequest) (pocketCloud, error) {
 				{Name: "log_poll", Value: "100ms"}, {Name: "log_quiet", Value: quiet}, {Name: "read_rate", Value: 6000}}},
 		}
 	}}, nil
+}
+
+// pocketDigitalOcean is the cloud of the kind digitalocean.
+func pocketDigitalOcean(r cli.PocketRequest) (pocketCloud, error) {
+	executor, err := pocketExecutor(r)
+	if err != nil {
+		return pocketCloud{}, err
+	}
+	server, err := digitalocean.New(digitalocean.Options{Executor: executor, State: r.State})
+	if err != nil {
+		return pocketCloud{}, errors.Join(err, executor.Close())
+	}
+	return overHTTP(server, server.Close, func(address string) []cli.PocketProvider {
+		url := "http://" + address
+		return []cli.PocketProvider{{Kind: "digitalocean", Address: url, Config: []cli.PocketSetting{{Name: "endpoint", Value: url}}}}
+	}), nil
 }
 
 // pocketExecutor is what runs the jobs of one cloud, which closes it.

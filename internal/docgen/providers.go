@@ -3,14 +3,18 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/driver/all"
+	"github.com/windlass-run/windlass/internal/pocket/digitalocean"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -85,6 +89,13 @@ func openAndAsk(d sdk.Driver) (names []string, err error) {
 	}
 	clock := sdk.SystemClock()
 	config, credentials := made(d.Kind)
+	if d.Kind == "digitalocean" {
+		var done func() error
+		if config, done, err = anAccount(); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+	}
 	p, err := d.Open(context.Background(), sdk.OpenRequest{Name: d.Kind, Config: config, Credentials: credentials, Secrets: none{}, Clock: clock,
 		IDs: sdk.NewIDSource(clock), Log: slog.New(slog.DiscardHandler), Owner: "docgen", LedgerID: "docgen", StateDir: dir,
 		CallTimeout: 30 * time.Second, Executable: self})
@@ -108,8 +119,34 @@ func made(kind string) (json.RawMessage, map[string]string) {
 			map[string]string{"AZURE_TENANT_ID": "docgen", "AZURE_CLIENT_ID": "docgen", "AZURE_CLIENT_SECRET": "docgen"}
 	case "aws-batch":
 		return json.RawMessage(`{"region":"us-east-1","account":"123456789012","queue":"jobs"}`), aws
+	case "digitalocean":
+		return nil, map[string]string{"DIGITALOCEAN_TOKEN": "docgen"}
 	}
 	return json.RawMessage("{}"), nil
+}
+
+// anAccount serves a pocket DigitalOcean: a provider wants to be told whose its
+// token is when it opens.
+func anAccount() (config json.RawMessage, done func() error, err error) {
+	cloud, err := digitalocean.New(digitalocean.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, errors.Join(err, cloud.Close())
+	}
+	web := &http.Server{Handler: cloud, ReadHeaderTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(in) }()
+	done = func() error {
+		err := web.Close()
+		if serr := <-served; !errors.Is(serr, http.ErrServerClosed) {
+			err = errors.Join(err, serr)
+		}
+		return errors.Join(err, cloud.Close())
+	}
+	return fmt.Appendf(nil, `{"endpoint":"http://%s"}`, in.Addr()), done, nil
 }
 
 // none resolves no secret: opening needs none.
