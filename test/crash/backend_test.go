@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/aws"
 	"github.com/windlass-run/windlass/internal/pocket/azure"
 	"github.com/windlass-run/windlass/internal/pocket/batch"
+	"github.com/windlass-run/windlass/internal/pocket/digitalocean"
 	"github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
 	"github.com/windlass-run/windlass/internal/testneed"
@@ -52,6 +53,7 @@ func backends() map[string]backend {
 		"aws-ecs":      {rounds: 3, start: onECS, flags: cloudFlags, merged: true, refused: nowhere},
 		"aws-batch":    {rounds: 3, start: onBatch, flags: cloudFlags, merged: true, refused: onInstances, provesNothing: true},
 		"gcp-cloudrun": {rounds: 3, start: onCloudRun, flags: cloudFlags, refused: noSecret("gcp-sm/none")},
+		"digitalocean": {rounds: 3, start: onDigitalOcean, flags: bareFlags, merged: true, noCode: true, refused: noRegion},
 		"azure-aci":    {rounds: 3, start: onACI, flags: bareFlags, merged: true, refused: noSecret("azure-kv/pocket/none")},
 	}
 }
@@ -91,6 +93,11 @@ func noSecret(ref string) func(h *host) []string {
 	return func(h *host) []string {
 		return []string{"run", "--on", h.driver, "--image", "img", "--image-entrypoint", "", "--secret", "S=secret://" + ref, "--", "true"}
 	}
+}
+
+// noRegion is a run in a region that isn't there.
+func noRegion(h *host) []string {
+	return []string{"run", "--on", h.driver, "--image", "busybox", "--option", "region=nowhere", "--entrypoint", "true"}
 }
 
 // serve has a pocket cloud outlive this host's commands, and returns its address.
@@ -189,4 +196,18 @@ func onACI(h *host) string {
     config: {subscription: %s, resource_group: %s, location: %s, endpoint: "https://%s", ca_file: "%s", log_poll: 50ms, log_quiet: 300ms, visible_within: 1s,
       read_rate: 60000, write_rate: 60000}
 `, azure.SubscriptionID, azure.ResourceGroup, azure.Location, address, filepath.Join(state, azure.CAFile))
+}
+
+func onDigitalOcean(h *host) string {
+	h.t.Helper()
+	cloud, err := digitalocean.New(digitalocean.Options{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return fmt.Sprintf(`  digitalocean:
+    kind: digitalocean
+    credentials: pocket
+    poll_interval: 100ms
+    config: {endpoint: "%s", visible_within: 1s, log_max: 5s, minute_rate: 1000000, hour_rate: 100000000}
+`, h.serve(cloud, cloud.Close))
 }
