@@ -51,8 +51,8 @@ func lines(from, to int) string {
 func TestLongLogIsFollowedWhole(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
-	const rounds, each = 12, 4000
-	text, dir := strings.Repeat("x", 120), t.TempDir()
+	const rounds, each = 12, 450
+	text, dir := strings.Repeat("x", 1000), t.TempDir()
 	// A round is written once the one before was read.
 	script := fmt.Sprintf(`r=0; while [ $r -lt %d ]; do i=0; while [ $i -lt %d ]; do echo "$((r*%d+i)) %s"; i=$((i+1)); done; r=$((r+1)); while [ ! -e '%s/'$r ]; do sleep 0.01; done; done; echo end`,
 		rounds, each, each, text, dir)
