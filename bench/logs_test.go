@@ -57,7 +57,7 @@ func BenchmarkLogsCloudWatch(b *testing.B) {
 	web := httptest.NewServer(cloud)
 	b.Cleanup(func() {
 		web.Close()
-		_ = cloud.Close() //nolint:errcheck // the benchmark is over
+		_ = cloud.Close()
 	})
 	p := awsProvider(b, ecs.Driver(), web.URL, "", map[string]any{"subnets": []string{"subnet-0123456789abcdef0"}, "log_rate": 10000})
 	client := newRaw(web.URL)
@@ -78,7 +78,7 @@ func BenchmarkLogsCloudLogging(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = cloud.Close() }) //nolint:errcheck // the benchmark is over
+	b.Cleanup(func() { _ = cloud.Close() })
 	address, err := cloud.Listen("127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -90,7 +90,7 @@ func BenchmarkLogsCloudLogging(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = conn.Close() }) //nolint:errcheck // the benchmark is over
+	b.Cleanup(func() { _ = conn.Close() })
 	client := loggingpb.NewLoggingServiceV2Client(conn)
 	readLog(b, p, searched, func() (lines int) {
 		req := &loggingpb.ListLogEntriesRequest{ResourceNames: []string{"projects/" + pocketgcp.Project}, PageSize: 1000, OrderBy: "timestamp asc", Filter: `resource.type="cloud_run_job"`}
@@ -117,7 +117,7 @@ func BenchmarkLogsAppPlatform(b *testing.B) {
 	web := httptest.NewServer(cloud)
 	b.Cleanup(func() {
 		web.Close()
-		_ = cloud.Close() //nolint:errcheck // the benchmark is over
+		_ = cloud.Close()
 	})
 	readLog(b, providerOf(b, appplatform.Driver(), map[string]string{"DIGITALOCEAN_TOKEN": "pocket"}, fmt.Sprintf(`{"endpoint": %q, "minute_rate": 1000000, "hour_rate": 60000000}`, web.URL)), logLines, nil)
 }
@@ -129,7 +129,7 @@ func BenchmarkLogsContainerInstances(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = cloud.Close() }) //nolint:errcheck // the benchmark is over
+	b.Cleanup(func() { _ = cloud.Close() })
 	address, err := cloud.Listen("127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)

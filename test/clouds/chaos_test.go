@@ -141,7 +141,7 @@ func chaos(t *testing.T, build func(*testing.T, skyOptions) sky, w weather, seed
 		return opened(ctx, r)
 	}
 	s := newSite(t, y.yard)
-	e, provider, shut := s.open()
+	e, _, shut := s.open()
 	w.make(y)
 	ids := make([]sdk.ID, chaosJobs)
 	for n := range ids {
@@ -175,7 +175,7 @@ func chaos(t *testing.T, build func(*testing.T, skyOptions) sky, w weather, seed
 	y.faults.Clear()
 	y.lag(0)
 	shut()
-	e, provider, shut = s.open()
+	e, provider, shut := s.open()
 	if _, err := e.Recover(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}

@@ -509,7 +509,8 @@ func TestOneBudget(t *testing.T) {
 	if r, s := a.LogBudgets(there, 20); r == reads || s == searches {
 		t.Error("another region shares the budgets")
 	}
-	if a.Readers.For(here, "g") != a.Readers.For(here, "g") || a.Readers.For(here, "g") == a.Readers.For(there, "g") || a.Readers.For(here, "g") == a.Readers.For(here, "h") {
+	g := a.Readers.For(here, "g")
+	if again := a.Readers.For(here, "g"); again != g || a.Readers.For(there, "g") == g || a.Readers.For(here, "h") == g {
 		t.Error("a reader is for one group of an account and region")
 	}
 }
