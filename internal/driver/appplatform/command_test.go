@@ -110,6 +110,7 @@ func TestCommands(t *testing.T) {
 // TestExitCodeInLog: the code comes from the log, and the log doesn't show it, also
 // behind a last line without a newline; what only looks like it is the job's own.
 func TestExitCodeInLog(t *testing.T) {
+	t.Parallel()
 	for _, by := range []string{byShell, byWords, ""} {
 		w := newWorld(t, pocket.Options{}, nil)
 		w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.NoShell = by == byWords })
@@ -142,6 +143,7 @@ func TestExitCodeInLog(t *testing.T) {
 // TestExitCodeMissing: a log that isn't there in time gives no code, and the run
 // ends all the same.
 func TestExitCodeMissing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, map[string]any{"exit_code_in_log": true, "log_max": "400ms"})
 	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.LogDelay = time.Hour })
 	p := w.Open()

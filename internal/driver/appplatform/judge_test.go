@@ -139,6 +139,7 @@ func TestF45Invocations(t *testing.T) {
 // TestDeployedAnew: what the platform deploys by itself is counted, and while it
 // runs the job hasn't ended.
 func TestDeployedAnew(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
 	h := w.Run(p, w.Plan(p, shell(w.Mark("anew")+"; sleep 100")))
@@ -167,6 +168,7 @@ func TestDeployedAnew(t *testing.T) {
 
 // TestReasons runs into each end that the pocket cloud can bring about.
 func TestReasons(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		mishap pocket.Mishap
 		reason sdk.Reason
@@ -191,6 +193,7 @@ func TestReasons(t *testing.T) {
 
 // TestUnknownPhase: a phase that says nothing is unknown, and ends by itself.
 func TestUnknownPhase(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.Strike(pocket.Mishap{Stage: pocket.StageUnknown, After: 300 * time.Millisecond})
 	p := w.Open()
@@ -227,6 +230,7 @@ func TestF83NotPlaced(t *testing.T) {
 // TestF28NativeTimeout: the platform's own limit is a tenth above the job's, 30
 // minutes at most, and its end is told as a time-out.
 func TestF28NativeTimeout(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
 	for timeout, want := range map[time.Duration]time.Duration{0: maxTimeout, time.Millisecond: time.Second, 10 * time.Second: 11 * time.Second, 29 * time.Minute: maxTimeout, maxTimeout: maxTimeout} {

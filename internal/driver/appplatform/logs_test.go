@@ -19,6 +19,7 @@ import (
 // TestF48LogThatComesLate: a log that isn't there yet is an empty one, and is
 // waited for.
 func TestF48LogThatComesLate(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.Faults().Add(fault.Rule{Action: "apps_get_logs_aggregate", Count: 3, Effect: fault.Effect{Refuse: &fault.Refusal{Status: http.StatusBadRequest, Message: "no logs are available"}}})
 	p := w.Open()
@@ -56,6 +57,7 @@ func follow(t *testing.T, p *provider, h sdk.JobHandle) (text string, gaps int, 
 // that breaks off and an archive that comes late: each line comes once and in
 // order, and the end is proven.
 func TestF49OddLogs(t *testing.T) {
+	t.Parallel()
 	var want strings.Builder
 	for i := range 12 {
 		fmt.Fprintf(&want, "line %d\n\n", i)
@@ -68,6 +70,7 @@ func TestF49OddLogs(t *testing.T) {
 		"all of it":    {LogDelay: 200 * time.Millisecond, LogTwice: true, LiveCut: 7, ArchiveDelay: 300 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, pocket.Options{}, nil)
 			w.cloud.TuneKnobs(func(k *pocket.Knobs) { knobs.Pace, *k = k.Pace, knobs })
 			p := w.Open()
@@ -82,6 +85,7 @@ func TestF49OddLogs(t *testing.T) {
 // TestLogsUnderFire: calls, live logs and archives that fail now and then change
 // nothing of what comes.
 func TestLogsUnderFire(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{Seed: 7}, nil)
 	p := w.Open()
 	w.cloud.Faults().Add(fault.Rule{Action: "log_*", Share: 0.4, Effect: fault.Effect{Reset: true}})
@@ -94,6 +98,7 @@ func TestLogsUnderFire(t *testing.T) {
 
 // TestNoArchive: without an archive the end isn't proven, and the wait for it ends.
 func TestNoArchive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, map[string]any{"log_max": "600ms"})
 	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.ArchiveDelay = time.Hour })
 	p := w.Open()
@@ -122,7 +127,7 @@ func TestNeverRan(t *testing.T) {
 func TestF62HandleFindsLog(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
-	h := w.Run(p, w.Plan(p, shell("echo one; echo two >&2")))
+	h := w.Run(p, w.Plan(p, shell("echo one; echo two")))
 	w.Ended(p, h)
 	raw, err := h.Encode()
 	if err != nil {
@@ -148,6 +153,7 @@ func TestF62HandleFindsLog(t *testing.T) {
 // TestF61CallsOfARun: a run that is followed while another asks for its state costs
 // a few calls for its log, however long it waits.
 func TestF61CallsOfARun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.Pace.Building = 400 * time.Millisecond })
 	p := w.Open()
@@ -176,6 +182,7 @@ func TestF61CallsOfARun(t *testing.T) {
 // TestF53Batch: the states of many jobs that run cost one call, on several pages
 // one for each.
 func TestF53Batch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
 	handles := make([]sdk.JobHandle, 40)

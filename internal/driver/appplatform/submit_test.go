@@ -47,6 +47,7 @@ func TestCancelledCalls(t *testing.T) { drivertest.EndsWithItsContext(t, calm, m
 // TestLostReplyRunsOnce: a launch whose reply was lost is found by its name, on
 // whichever page of the list, and sent by several processes at once makes one app.
 func TestLostReplyRunsOnce(t *testing.T) {
+	t.Parallel()
 	for name, knobs := range map[string]pocket.Knobs{
 		"conflict":         {PageSize: 2},
 		"other status":     {NameTaken: http.StatusUnprocessableEntity},
@@ -54,6 +55,7 @@ func TestLostReplyRunsOnce(t *testing.T) {
 		"slow deployments": {DeploymentDelay: 200 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, pocket.Options{}, nil)
 			p := w.Open()
 			w.cloud.TuneKnobs(func(k *pocket.Knobs) { knobs.Pace, *k = k.Pace, knobs })
@@ -185,6 +187,7 @@ func TestF16Room(t *testing.T) {
 // TestF16Orphans: apps whose deletion failed are listed, on several pages, and the
 // reaper's removal leaves none.
 func TestF16Orphans(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.PageSize = 7 })
 	p := w.Open()
@@ -230,6 +233,7 @@ func TestF16Orphans(t *testing.T) {
 // TestDeletionIsReadBack: a clean-up ends when the app is gone, and one whose
 // reply was lost is success when it comes again.
 func TestDeletionIsReadBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.DeleteDelay = 300 * time.Millisecond })
 	p := w.Open()
@@ -247,6 +251,7 @@ func TestDeletionIsReadBack(t *testing.T) {
 // TestF72CancelMany: a whole backlog is cancelled, each proven, while a third of the
 // calls are refused.
 func TestF72CancelMany(t *testing.T) {
+	t.Parallel()
 	const n = 40
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
