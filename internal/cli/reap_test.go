@@ -45,17 +45,17 @@ func TestReapDryRun(t *testing.T) {
 	size := sdk.OwnedSize{CPU: 1000, Memory: 2 << 30, Class: "FARGATE"}
 	w.engine.reaped = []control.ReapItem{
 		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task", ID: "t1", Live: true, Started: now.Add(-2 * time.Hour), Size: size}, Why: "its run is running", Age: 2 * time.Hour},
-		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task", ID: "t2", Live: true, Started: now.Add(-10 * time.Hour), Size: size}, Orphan: true, Why: "its run was given up as lost, and it still runs"},
+		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task", ID: "t2", Live: true, Started: now.Add(-10 * time.Hour), Size: size}, Orphan: true, Why: "its run was given up as lost, and it still runs", Age: 10 * time.Hour},
 		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task-definition", ID: "d", Name: "windlass-x:1", Shared: true}, Orphan: true, Why: "shared, and nothing uses it"},
 		{Provider: "here", Kind: "docker", At: now, Object: sdk.OwnedObject{Type: "container", ID: "c", Live: true, Started: now.Add(-time.Hour)}, Why: "belongs to another ledger and is in use"},
 	}
 	out := w.ok("reap", "--dry-run")
 	want := strings.Join([]string{
 		"PROVIDER  TYPE             NAME          AGE  COST                         WHAT      WHY",
-		"prod      task             t2            0s   about $0.05/h, $0.49 so far  would go  its run was given up as lost, and it still runs",
-		"prod      task-definition  windlass-x:1  0s   nothing                      would go  shared, and nothing uses it",
+		"prod      task             t2            10h  about $0.05/h, $0.49 so far  would go  its run was given up as lost, and it still runs",
+		"prod      task-definition  windlass-x:1       nothing                      would go  shared, and nothing uses it",
 		"prod      task             t1            2h   about $0.05/h, $0.10 so far  stays     its run is running",
-		"here      container        c             0s                                stays     belongs to another ledger and is in use", ""}, "\n")
+		"here      container        c                                               stays     belongs to another ledger and is in use", ""}, "\n")
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}

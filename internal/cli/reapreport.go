@@ -66,11 +66,14 @@ func (o *reapOptions) print(r reapReport) error {
 		if it.Object.ID == "" {
 			continue // a provider that could not be looked at: the error says so
 		}
-		cost := ""
+		old, cost := "", "" // an empty cell is unknown
+		if it.Age != 0 {
+			old = age(it.Age)
+		}
 		if x.cost != nil {
 			cost = x.cost.String()
 		}
-		t.add(plain(it.Provider), plain(it.Object.Type), plain(objectName(it.Object)), plain(age(it.Age)), plain(cost), plain(o.what(it)), plain(it.Why))
+		t.add(plain(it.Provider), plain(it.Object.Type), plain(objectName(it.Object)), plain(old), plain(cost), plain(o.what(it)), plain(it.Why))
 	}
 	if len(t.rows) == 0 {
 		return nil

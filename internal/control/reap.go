@@ -42,7 +42,7 @@ type ReapItem struct {
 	// Orphan: it may be removed. Why says why, or why not.
 	Orphan bool
 	Why    string
-	// Age is how old it was At that time.
+	// Age is how old it was At that time; 0 is unknown.
 	Age     time.Duration
 	At      time.Time
 	Removed bool
