@@ -273,7 +273,7 @@ func TestF53ManyReadTogether(t *testing.T) {
 // together too; one with much to read again reads alone in the end.
 func TestTakenUpTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const streams = 200
+		const streams = 120
 		c := newTown()
 		c.quiet = time.Second
 		var all sync.WaitGroup
@@ -282,7 +282,7 @@ func TestTakenUpTogether(t *testing.T) {
 			c.job(s, Job{Ran: true})
 			n := 3
 			if i == 100 {
-				n = 3 * wasteMost
+				n = 2 * wasteMost
 			}
 			for k := range n {
 				c.say(s, fmt.Sprint(k), time.Now().Add(time.Duration(i)*time.Second-time.Duration(n-k)*time.Millisecond), 0)
@@ -290,7 +290,7 @@ func TestTakenUpTogether(t *testing.T) {
 			last := c.streams[s][n-1]
 			cursor := position{millis: last.at, same: 1}.cursor("aws-x")
 			all.Go(func() {
-				if h := c.hear(t.Context(), s, cursor, 0, time.Minute); len(h.lines) > 0 {
+				if h := c.hear(t.Context(), s, cursor, 0, 15*time.Second); len(h.lines) > 0 {
 					t.Errorf("%s: %d lines are given again", s, len(h.lines))
 				}
 			})
@@ -298,7 +298,7 @@ func TestTakenUpTogether(t *testing.T) {
 		all.Wait()
 		// Alone they would have some 4 looks a second each, at a quarter of the
 		// window of silence; one of them has them.
-		if c.gets > 4*60*2 || c.asked < together/2*c.filters {
+		if c.gets > 4*15*2 || c.asked < together/2*c.filters {
 			t.Errorf("%d calls for one, %d for several, of %d streams", c.gets, c.filters, c.asked)
 		}
 	})
