@@ -101,7 +101,7 @@ func TestReapTellsCost(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			y := build(t, run.NewScripted(func(run.Spec) run.Play { return run.Play{For: time.Hour} }))
 			s := newSite(t, y)
-			e, p, shut := s.open()
+			e, _, shut := s.open()
 			id := s.submit(e, y.spec(sdk.JobSpec{Image: "busybox:local", Args: sdk.Argv{"true"}, CPU: 1000, Memory: 2 << 30}))
 			testwait.Until(t, soon, "running job", func() bool {
 				r, err := s.store.Run(t.Context(), id)
@@ -136,7 +136,7 @@ func TestReapTellsCost(t *testing.T) {
 					t.Errorf("another ledger's: %+v", it)
 				}
 			}
-			e, p, _ = s.open()
+			e, p, _ := s.open()
 			if err := e.Cancel(t.Context(), control.CancelRequest{Run: id, Actor: "tester"}); err != nil {
 				t.Fatal(err)
 			}

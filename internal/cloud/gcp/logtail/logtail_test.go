@@ -147,7 +147,10 @@ func TestOnce(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	for range l.Read(t.Context(), nil, false) {
+	for _, err := range l.Read(t.Context(), nil, false) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 }
@@ -353,7 +356,8 @@ func TestForeignCursor(t *testing.T) {
 // TestReaders: a project has one reader, however many providers lead to it.
 func TestReaders(t *testing.T) {
 	var all Readers
-	if all.For("p", "") != all.For("p", "") || all.For("p", "") == all.For("q", "") || all.For("p", "") == all.For("p", "http://127.0.0.1:1") {
+	p := all.For("p", "")
+	if all.For("p", "") != p || all.For("q", "") == p || all.For("p", "http://127.0.0.1:1") == p {
 		t.Error("readers are shared by project and endpoint")
 	}
 }
