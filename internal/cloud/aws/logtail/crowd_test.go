@@ -296,9 +296,9 @@ func TestTakenUpTogether(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// Alone they would have some 4 looks a second each, at a quarter of the
-		// window of silence; one of them has them.
-		if c.gets > 4*15*2 || c.asked < together/2*c.filters {
+		// Alone they would have 4 looks a second each, at a quarter of the
+		// window of silence.
+		if c.gets > streams*4*15/10 || c.asked < together/4*c.filters {
 			t.Errorf("%d calls for one, %d for several, of %d streams", c.gets, c.filters, c.asked)
 		}
 	})
