@@ -25,6 +25,27 @@ type Place struct {
 	Namespace string
 	// Resource is the plural, Name one object, Sub its subresource.
 	Resource, Name, Sub string
+
+	metadata bool
+}
+
+// Metadata is the same place, of which a read gives the objects' metadata alone: a
+// Secret's values aren't sent.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-table-and-partial-object-metadata
+func (p Place) Metadata() Place {
+	p.metadata = true
+	return p
+}
+
+// accept is the form of the answer that is wanted.
+func (p Place) accept() string {
+	switch {
+	case !p.metadata:
+		return "application/json, */*"
+	case p.Name == "":
+		return "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	}
+	return "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 }
 
 func (p Place) path() string {
@@ -198,7 +219,7 @@ func (x *Session) send(ctx context.Context, verb string, at Place, query url.Val
 	if media != "" {
 		req.Header.Set("Content-Type", media)
 	}
-	req.Header.Set("Accept", "application/json, */*")
+	req.Header.Set("Accept", at.accept())
 	return x.client.Do(req)
 }
 

@@ -1,0 +1,187 @@
+// Package kubernetes runs jobs on Kubernetes, as Jobs of batch/v1.
+//
+// An attempt is one Job whose name follows from the attempt's ID, so that a second
+// one is refused however often the launch is sent. The Job starts one pod and no
+// other. Time-outs and cancels lower the pod's own deadline: the kubelet then ends
+// the container and keeps the pod, with exit code and log. The Job is deleted once
+// its output was read.
+package kubernetes
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/cloud/kube"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Kind is the name of this backend.
+const Kind = "kubernetes"
+
+// batchMax is the most handles of one JobStatuses call: their IDs stand in a
+// selector within the call's address.
+const batchMax = 100
+
+const (
+	// maxTimeout is below what a pod's deadline may be, 2^31-1 seconds.
+	maxTimeout = 365 * 24 * time.Hour
+	// minGrace is the least time that the kubelet gives between TERM and KILL.
+	// https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/kubelet/kuberuntime/kuberuntime_container.go
+	minGrace     = 2 * time.Second
+	maxGrace     = 24 * time.Hour
+	defaultGrace = 30 * time.Second
+)
+
+// Driver returns the driver. Providers that come of one value share the budget of
+// calls to their API server.
+func Driver() sdk.Driver {
+	budgets := &kube.Budgets{}
+	return sdk.Driver{
+		Kind:       Kind,
+		Doc:        "Jobs of a Kubernetes cluster.",
+		Config:     configSchema(),
+		Options:    optionsSchema(),
+		Guarantees: guarantees(),
+		Support:    support(),
+		Schemes:    []string{schemeKube, schemeEnv, schemeFile},
+		Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
+			p, err := open(r, budgets)
+			if err != nil {
+				return nil, err
+			}
+			return p, nil
+		},
+	}
+}
+
+// guarantees is what the driver gives. A read of the API without a
+// resourceVersion is served from a quorum, so that what isn't found isn't there.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
+func guarantees() sdk.Guarantees {
+	return sdk.Guarantees{
+		Submit:         sdk.SubmitGuarantee{By: sdk.SubmitByName},
+		Found:          sdk.FoundGuarantee{Consistent: true},
+		Argv:           sdk.ArgvSubstituting,
+		ExitCode:       sdk.ExitCodeProcess,
+		CancelReadBack: true,
+		Grace:          sdk.GraceGuarantee{Supported: true, Min: minGrace, Max: maxGrace, Default: defaultGrace, AtLaunch: true},
+		Deadline:       sdk.DeadlineGuarantee{Native: true, Min: time.Second, Max: maxTimeout, FromSubmit: true},
+		Evidence:       defaultTTL,
+		Secrets:        sdk.SecretReference,
+		// The runtime keeps lines with a stamp, stdout and stderr in one file.
+		// https://kubernetes.io/docs/concepts/cluster-administration/logging/
+		Logs: sdk.LogGuarantee{Fidelity: sdk.LogLines, Live: true, Looks: true, EndProven: true,
+			Settle: sdk.LogSettle{Quiet: 2 * time.Second, Max: time.Minute}},
+	}
+}
+
+func support() []sdk.FieldSupport {
+	return []sdk.FieldSupport{
+		{Field: "name", Values: "any; it becomes an annotation, and a label fitted to what a label may hold"},
+		{Field: "image", Values: "any that the cluster's nodes can pull; required"},
+		{Field: "entrypoint", Values: "unset, empty or a list in UTF-8; where it is set, the image's own arguments are dropped, as `docker run` does"},
+		{Field: "args", Values: "unset or a list in UTF-8; an empty list needs entrypoint or image_entrypoint"},
+		{Field: "image_entrypoint", Values: "used where args is empty and entrypoint unset"},
+		{Field: "env", Values: "UTF-8; visible to whoever may read the Job"},
+		{Field: "secrets", Values: "k8s is passed on as a reference to a Secret of the namespace; env and file go into a Secret that belongs to the Job"},
+		{Field: "workdir", Values: "an absolute path"},
+		{Field: "user", Values: "UID or UID:GID"},
+		{Field: "cpu", Values: "thousandths of a core; request and limit"},
+		{Field: "memory", Values: "bytes; request and limit"},
+		{Field: "gpu", Values: "a number of the resource that the option gpu_resource names"},
+		{Field: "ephemeral_storage", Values: "bytes; request and limit"},
+		{Field: "pids", Refused: "the number of processes is bounded by the kubelet's configuration alone"},
+		{Field: "timeout", Values: "up to a year; the pod's own deadline is 1.1 times it, plus the start time-out or 10 minutes"},
+		{Field: "start_timeout", Values: "any"},
+		{Field: "grace", Values: "2 seconds to a day, in whole seconds; a cancel can't change it"},
+		{Field: "retries", Values: "any"},
+		{Field: "labels", Values: "labels of the Job and its pod, within Kubernetes' rules for labels"},
+		{Field: "network", Refused: "a pod has the cluster's network; the profile strict denies it all traffic"},
+		{Field: "mounts", Values: "tmpfs, and volume, which names a PersistentVolumeClaim; no bind"},
+		{Field: "files", Refused: "input files aren't offered here; put them into the image, or mount a volume"},
+		{Field: "stdin", Refused: "a Job's pod has no input"},
+		{Field: "profile", Values: "strict, standard and permissive"},
+		{Field: "ttl", Values: "whole seconds; Kubernetes deletes the ended Job after it"},
+		{Field: "allow_visible_secret", Values: "not needed: no secret is visible in the Job"},
+	}
+}
+
+// provider is one namespace of a cluster.
+type provider struct {
+	name     string
+	cfg      config
+	session  *kube.Session
+	budget   *kube.Budget
+	clock    sdk.Clock
+	log      *slog.Logger
+	secrets  sdk.SecretResolver
+	owner    string
+	ledgerID string
+	identity sdk.Identity
+}
+
+var (
+	_ sdk.Provider      = (*provider)(nil)
+	_ sdk.JobRunner     = (*provider)(nil)
+	_ sdk.JobFinder     = (*provider)(nil)
+	_ sdk.JobCanceler   = (*provider)(nil)
+	_ sdk.JobCleaner    = (*provider)(nil)
+	_ sdk.JobLogger     = (*provider)(nil)
+	_ sdk.JobBatcher    = (*provider)(nil)
+	_ sdk.JobWatcher    = (*provider)(nil)
+	_ sdk.OwnedLister   = (*provider)(nil)
+	_ sdk.ExpiryRenewer = (*provider)(nil)
+)
+
+func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
+	var cfg config
+	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
+		return nil, err
+	}
+	cfg = cfg.filled()
+	if err := cfg.check(r.Name); err != nil {
+		return nil, err
+	}
+	session, err := kube.Open(kube.Settings{Provider: r.Name, Context: cfg.Context, Namespace: cfg.Namespace,
+		Credentials: r.Credentials, Ambient: r.AmbientCredentials, CallTimeout: r.CallTimeout})
+	if err != nil {
+		return nil, err
+	}
+	p := &provider{name: r.Name, cfg: cfg, session: session, budget: budgets.For(session.Server, cfg.Rate), clock: r.Clock, log: r.Log,
+		secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID,
+		identity: sdk.Identity{Kind: Kind, Account: session.Authority, Region: session.Namespace, Endpoint: session.Server}}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if p.clock == nil {
+		p.clock = sdk.SystemClock()
+	}
+	return p, nil
+}
+
+// Info implements sdk.Provider.
+func (p *provider) Info() sdk.Info {
+	return sdk.Info{Name: p.name, Kind: Kind, Identity: p.identity, Guarantees: guarantees(), BatchMax: batchMax,
+		Rate: float64(p.cfg.Rate), Burst: 2 * p.cfg.Rate}
+}
+
+// Close implements sdk.Provider. Jobs go on.
+func (p *provider) Close() error { return p.session.Close() }
+
+// fail makes an error of this provider.
+func (p *provider) fail(code sdk.Code, op string, err error) *sdk.Error {
+	return &sdk.Error{Code: code, Op: op, Provider: p.name, Err: err}
+}
+
+// spend makes a call when the budget allows.
+func (p *provider) spend(ctx context.Context, op string, call func() error) error {
+	if err := p.budget.Wait(ctx); err != nil {
+		return p.fail(sdk.CodeOf(err), op, err)
+	}
+	err := call()
+	if sdk.CodeOf(err) == sdk.ResourceExhausted {
+		p.budget.Throttled()
+	}
+	return err
+}

@@ -1,0 +1,260 @@
+package kubernetes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// judge is the state that the cluster tells. The main container decides: sidecars
+// neither keep a job alive nor fail it. While any pod may still run, the job does.
+func judge(s sight) sdk.JobStatusResult {
+	res := sdk.JobStatusResult{State: sdk.StatePending, Raw: map[string]string{}}
+	if s.job != nil {
+		res.CreatedAt = s.job.CreationTimestamp.UTC()
+		rawJob(res.Raw, s.job)
+	}
+	var decides *corev1.Pod
+	for i := range s.pods {
+		pod := &s.pods[i]
+		res.Launches += launchesOf(pod)
+		res.OOMObserved = res.OOMObserved || sawOOM(pod)
+		if decides == nil || !ended(pod) || ended(decides) {
+			decides = pod
+		}
+	}
+	if decides == nil {
+		withoutPod(&res, s.job)
+		return res
+	}
+	rawPod(res.Raw, decides)
+	if res.CreatedAt.IsZero() {
+		res.CreatedAt = decides.CreationTimestamp.UTC()
+	}
+	main := mainOf(decides)
+	res.StartedAt, res.EndedAt = timesOf(main)
+	if !ended(decides) {
+		res.EndedAt = time.Time{}
+		progress(&res, decides, main)
+		return res
+	}
+	if res.EndedAt.IsZero() {
+		res.EndedAt = lastChange(decides)
+	}
+	if res.EndedAt.Before(res.StartedAt) {
+		res.EndedAt = res.StartedAt
+	}
+	end(&res, s.job, decides, main)
+	return res
+}
+
+// ended reports whether nothing that counts of a pod runs any more. Where the main
+// container is alone its end is the pod's, which has the reason too, so that is
+// waited for; sidecars aren't.
+func ended(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	main := mainOf(pod)
+	return main != nil && main.State.Terminated != nil && len(pod.Spec.Containers) > 1
+}
+
+func mainOf(pod *corev1.Pod) *corev1.ContainerStatus {
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == mainContainer })
+	if i < 0 {
+		return nil
+	}
+	return &pod.Status.ContainerStatuses[i]
+}
+
+// launchesOf is how often the platform has started the main container.
+func launchesOf(pod *corev1.Pod) int {
+	main := mainOf(pod)
+	if main == nil {
+		return 0
+	}
+	n := int(main.RestartCount)
+	if main.State.Running != nil || main.State.Terminated != nil && started(main.State.Terminated) {
+		n++
+	}
+	return n
+}
+
+// started reports whether a container that is over ever ran. The kubelet writes
+// the start of 1970 for one that it couldn't start.
+func started(t *corev1.ContainerStateTerminated) bool {
+	return t.Reason != "StartError" && t.Reason != "ContainerCannotRun" && t.StartedAt.Unix() > 0
+}
+
+func sawOOM(pod *corev1.Pod) bool {
+	main := mainOf(pod)
+	if main == nil {
+		return false
+	}
+	for _, t := range []*corev1.ContainerStateTerminated{main.State.Terminated, main.LastTerminationState.Terminated} {
+		if t != nil && t.Reason == reasonOOM {
+			return true
+		}
+	}
+	return false
+}
+
+func timesOf(c *corev1.ContainerStatus) (began, over time.Time) {
+	switch {
+	case c == nil:
+	case c.State.Running != nil:
+		began = c.State.Running.StartedAt.UTC()
+	case c.State.Terminated != nil && started(c.State.Terminated):
+		began, over = c.State.Terminated.StartedAt.UTC(), c.State.Terminated.FinishedAt.UTC()
+	}
+	return began, over
+}
+
+// lastChange is when a pod's conditions last changed; zero is unknown.
+func lastChange(pod *corev1.Pod) time.Time {
+	var t metav1.Time
+	for _, c := range pod.Status.Conditions {
+		if t.Before(&c.LastTransitionTime) {
+			t = c.LastTransitionTime
+		}
+	}
+	return t.UTC()
+}
+
+// progress is what a pod that isn't over does, or waits for.
+func progress(res *sdk.JobStatusResult, pod *corev1.Pod, main *corev1.ContainerStatus) {
+	res.Message = oneLine(pod.Status.Message)
+	if res.Launches > 0 {
+		res.State = sdk.StateRunning
+		if main != nil && main.State.Terminated != nil {
+			res.Message = "the process has ended; the pod is about to"
+		}
+		return
+	}
+	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			res.Reason, res.Message = waitingReason(w.Reason), oneLine(strings.TrimSpace(w.Reason+": "+w.Message))
+			return
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			res.Message = oneLine(c.Message)
+			switch c.Reason {
+			case corev1.PodReasonUnschedulable:
+				res.Reason = sdk.ReasonUnschedulable
+			case corev1.PodReasonSchedulingGated:
+				res.Reason = sdk.ReasonQueued
+			}
+		}
+	}
+}
+
+// end is how a job whose pods are over has ended.
+func end(res *sdk.JobStatusResult, job *batchv1.Job, pod *corev1.Pod, main *corev1.ContainerStatus) {
+	var t *corev1.ContainerStateTerminated
+	if main != nil {
+		t = main.State.Terminated
+	}
+	own := t != nil && started(t) && t.Reason != reasonUnknown
+	if own && t.ExitCode != 0 {
+		code := int(t.ExitCode)
+		res.ExitCode = &code
+	}
+	if t != nil {
+		res.Message = oneLine(t.Message)
+	}
+	finish := func(state sdk.JobState, reason sdk.Reason, words ...string) {
+		res.State, res.Reason = state, reason
+		res.Message = cmp.Or(oneLine(strings.TrimSpace(strings.Join(words, " "))), res.Message)
+	}
+	ourCancel := pod.Annotations[noteCancel] != "" || job != nil && job.Annotations[noteCancel] != ""
+	disruption := conditionOf(pod, corev1.DisruptionTarget)
+	byDeadline := pod.Status.Reason == reasonDeadline
+	switch {
+	case own && t.ExitCode == 0 && !byDeadline && disruption == nil && pod.Status.Reason == "" && !(ourCancel && pod.DeletionTimestamp != nil):
+		zero := 0
+		res.ExitCode = &zero
+		finish(sdk.StateSucceeded, sdk.ReasonCompleted)
+	case pod.Status.Phase == corev1.PodSucceeded:
+		finish(sdk.StateSucceeded, sdk.ReasonCompleted, pod.Status.Message)
+	case ourCancel && (byDeadline || pod.DeletionTimestamp != nil):
+		finish(sdk.StateCancelled, sdk.ReasonCancelled)
+	case byDeadline:
+		finish(sdk.StateFailed, sdk.ReasonTimedOut, pod.Status.Message)
+	case disruption != nil:
+		finish(sdk.StateFailed, disruptionReason(disruption.Reason), disruption.Reason+":", disruption.Message, pod.Status.Message)
+	case podReason(pod.Status.Reason) != "":
+		finish(sdk.StateFailed, podReason(pod.Status.Reason), pod.Status.Reason+":", pod.Status.Message)
+	case t == nil:
+		finish(sdk.StateFailed, sdk.ReasonFailedToStart, pod.Status.Reason, pod.Status.Message, initFailure(pod))
+	case t.Reason == reasonUnknown:
+		finish(sdk.StateFailed, sdk.ReasonInfrastructure, t.Message)
+	case !started(t):
+		finish(sdk.StateFailed, sdk.ReasonInvalidSpec, t.Reason+":", t.Message)
+	case t.Reason == reasonOOM:
+		finish(sdk.StateFailed, sdk.ReasonOOMKilled)
+	case t.Signal > 0:
+		res.Signal = signalName(t.Signal)
+		finish(sdk.StateFailed, sdk.ReasonSignaled)
+	case t.ExitCode != 0:
+		finish(sdk.StateFailed, sdk.ReasonNonzeroExit)
+	default:
+		finish(sdk.StateFailed, sdk.ReasonUnknown, pod.Status.Reason, pod.Status.Message)
+	}
+}
+
+// initFailure tells of an init container that kept the main one from starting.
+func initFailure(pod *corev1.Pod) string {
+	for _, c := range pod.Status.InitContainerStatuses {
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+			return fmt.Sprintf("the init container %s ended with code %d: %s %s", c.Name, t.ExitCode, t.Reason, t.Message)
+		}
+	}
+	return ""
+}
+
+// withoutPod judges a Job that has no pod: not yet, not any more, or not ever.
+func withoutPod(res *sdk.JobStatusResult, job *batchv1.Job) {
+	if job == nil {
+		return
+	}
+	cond := func(kind batchv1.JobConditionType) *batchv1.JobCondition {
+		for i, c := range job.Status.Conditions {
+			if c.Type == kind && c.Status == corev1.ConditionTrue {
+				return &job.Status.Conditions[i]
+			}
+		}
+		return nil
+	}
+	cancelled := job.Annotations[noteCancel] != ""
+	complete, failed, suspended := cond(batchv1.JobComplete), cond(batchv1.JobFailed), cond(batchv1.JobSuspended)
+	switch {
+	case complete != nil:
+		// Every container ended with 0; the code itself went with the pod.
+		res.State, res.Reason, res.EndedAt, res.Message = sdk.StateSucceeded, sdk.ReasonCompleted, complete.LastTransitionTime.UTC(), "the pod is gone; the Job says that it completed"
+	case failed != nil:
+		res.State, res.Reason, res.EndedAt = sdk.StateFailed, sdk.ReasonUnknown, failed.LastTransitionTime.UTC()
+		res.Message = oneLine("the pod is gone; " + failed.Reason + ": " + failed.Message)
+		switch {
+		case cancelled:
+			res.State, res.Reason = sdk.StateCancelled, sdk.ReasonCancelled
+		case failed.Reason == batchv1.JobReasonDeadlineExceeded:
+			res.Reason = sdk.ReasonTimedOut
+		}
+	case cancelled && suspended != nil && job.Status.Active == 0:
+		res.State, res.Reason, res.EndedAt, res.Message = sdk.StateCancelled, sdk.ReasonCancelled, suspended.LastTransitionTime.UTC(), "cancelled before the container was started"
+	case suspended != nil:
+		res.Reason, res.Message = sdk.ReasonQueued, oneLine(cmp.Or(suspended.Message, "the Job is suspended"))
+	default:
+		res.Message = "the Job has no pod yet"
+	}
+}

@@ -1,0 +1,131 @@
+package kubernetes
+
+import (
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Words of the kubelet.
+// https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/kubelet/kubelet_pods.go
+const (
+	reasonOOM      = "OOMKilled"
+	reasonDeadline = "DeadlineExceeded"
+	// reasonUnknown is a container that was there and is no more: the code 137
+	// beside it is made up.
+	reasonUnknown = "ContainerStatusUnknown"
+)
+
+// waitingReason is why a container waits. What the kubelet tries again stays
+// pending: it may still work, and the start time-out decides.
+// https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/kubelet/images/types.go
+func waitingReason(word string) sdk.Reason {
+	switch word {
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
+		return sdk.ReasonImagePull
+	case "CreateContainerError", "RunContainerError", "NetworkNotReady":
+		return sdk.ReasonInfrastructure
+	}
+	return ""
+}
+
+// disruptionReason is who took a pod away.
+// https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+func disruptionReason(word string) sdk.Reason {
+	switch word {
+	case "PreemptionByScheduler":
+		return sdk.ReasonPreempted
+	case "DeletionByPodGC":
+		return sdk.ReasonNodeLost
+	}
+	return sdk.ReasonEvicted // EvictionByEvictionAPI, DeletionByTaintManager, TerminationByKubelet
+}
+
+// podReason is why a pod failed as a whole; empty where that doesn't tell.
+// https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/kubelet/lifecycle/predicate.go
+func podReason(word string) sdk.Reason {
+	switch {
+	case word == "Evicted":
+		return sdk.ReasonEvicted
+	case word == "Preempting":
+		return sdk.ReasonPreempted
+	case word == "NodeLost", word == "NodeShutdown", word == "Terminated", word == "Shutdown":
+		return sdk.ReasonNodeLost
+	case strings.HasPrefix(word, "OutOf"), word == "UnexpectedAdmissionError", word == "NodeAffinity", word == "NodeName", word == "NodePorts",
+		word == "TaintToleration", word == "PodOSNotSupported", word == "PodOSSelectorNodeLabelDoesNotMatch":
+		return sdk.ReasonFailedToStart
+	}
+	return ""
+}
+
+// signalName names what Kubernetes numbers.
+func signalName(n int32) string {
+	names := map[int32]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM"}
+	if s, ok := names[n]; ok {
+		return s
+	}
+	return fmt.Sprintf("signal %d", n)
+}
+
+func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i, c := range pod.Status.Conditions {
+		if c.Type == kind && c.Status == corev1.ConditionTrue {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// rawJob and rawPod keep what the cluster says, in its own words.
+func rawJob(m map[string]string, j *batchv1.Job) {
+	for _, c := range j.Status.Conditions {
+		key := "job." + string(c.Type)
+		m[key] = string(c.Status)
+		addRaw(m, key+".reason", c.Reason)
+		addRaw(m, key+".message", c.Message)
+	}
+}
+
+func rawPod(m map[string]string, pod *corev1.Pod) {
+	m["pod"] = pod.Name
+	addRaw(m, "node", pod.Spec.NodeName)
+	addRaw(m, "pod.phase", string(pod.Status.Phase))
+	addRaw(m, "pod.reason", pod.Status.Reason)
+	addRaw(m, "pod.message", pod.Status.Message)
+	for _, c := range pod.Status.Conditions {
+		if c.Reason != "" || c.Type == corev1.DisruptionTarget {
+			key := "pod." + string(c.Type)
+			m[key] = string(c.Status)
+			addRaw(m, key+".reason", c.Reason)
+			addRaw(m, key+".message", c.Message)
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		key := "container." + c.Name
+		switch {
+		case c.State.Waiting != nil:
+			m[key] = "waiting"
+			addRaw(m, key+".reason", c.State.Waiting.Reason)
+			addRaw(m, key+".message", c.State.Waiting.Message)
+		case c.State.Running != nil:
+			m[key] = "running"
+		case c.State.Terminated != nil:
+			m[key] = "terminated"
+			m[key+".exit_code"] = fmt.Sprint(c.State.Terminated.ExitCode)
+			addRaw(m, key+".reason", c.State.Terminated.Reason)
+			addRaw(m, key+".message", c.State.Terminated.Message)
+		}
+	}
+}
+
+func addRaw(m map[string]string, key, value string) {
+	if value != "" {
+		m[key] = value
+	}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,273 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// podLog is a container's log: one file for both streams, line by line.
+type podLog struct {
+	lines []logLine
+	// last is the newest stamp; size the bytes of all lines ever, as they are served.
+	last time.Time
+	size int
+	// furthest is how far any stream has come, in those bytes.
+	furthest int
+	// rotated: streams that were open before this many rotations are silent.
+	rotated int
+}
+
+type logLine struct {
+	text []byte
+	// at is where it begins among the bytes of all lines.
+	at    int
+	stamp time.Time
+}
+
+// stampForm is the kubelet's, always with nine digits.
+const stampForm = "2006-01-02T15:04:05.000000000Z07:00"
+
+func (s *Server) logOf(pod string) *podLog {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.logs[pod]; l != nil {
+		return l
+	}
+	return &podLog{} // it was deleted
+}
+
+// add takes a line with its newline, or the last one without.
+func (s *Server) add(l *podLog, line []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := time.Now().UTC()
+	if !t.After(l.last) {
+		t = l.last.Add(1)
+	}
+	l.last = t
+	text := append([]byte(t.Format(stampForm)+" "), line...)
+	l.lines = append(l.lines, logLine{text: text, at: l.size, stamp: t})
+	l.size += len(text)
+	s.wake()
+}
+
+// Rotate drops all but the newest lines of a pod's log, as the kubelet does with a
+// file that is full. Streams that are open fall silent.
+// https://github.com/kubernetes/kubernetes/issues/115701
+func (s *Server) Rotate(pod string, keep int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[pod]
+	if l == nil {
+		return false
+	}
+	l.lines = l.lines[max(len(l.lines)-keep, 0):]
+	l.rotated++
+	s.wake()
+	return true
+}
+
+// lineWriter cuts a stream into lines.
+type lineWriter struct {
+	s   *Server
+	log *podLog
+	buf []byte
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.buf = append(w.buf, p...)
+	for {
+		i := bytes.IndexByte(w.buf, '\n')
+		if i < 0 {
+			return len(p), nil
+		}
+		w.s.add(w.log, w.buf[:i+1])
+		w.buf = bytes.Clone(w.buf[i+1:])
+	}
+}
+
+// end writes what no newline has ended.
+func (w *lineWriter) end() {
+	if len(w.buf) > 0 {
+		w.s.add(w.log, w.buf)
+		w.buf = nil
+	}
+}
+
+// logRead is one read of a log.
+type logRead struct {
+	follow  bool
+	since   time.Time
+	stamps  bool
+	tail    int
+	rotated int
+	next    int
+	begun   bool
+}
+
+// readOf reads a log's query.
+// https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#get-read-log-of-the-specified-pod
+func (s *Server) readOf(c call) (*logRead, error) {
+	q := c.request.URL.Query()
+	r := &logRead{follow: q.Get("follow") == "true", stamps: q.Get("timestamps") == "true", tail: -1}
+	if t := q.Get("sinceTime"); t != "" {
+		at, err := time.Parse(time.RFC3339, t)
+		if err != nil {
+			return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "sinceTime: %s", err)
+		}
+		r.since = at.Truncate(time.Second) // as metav1.Time goes to the kubelet
+	}
+	if t := q.Get("tailLines"); t != "" {
+		n, err := strconv.Atoi(t)
+		if err != nil || n < 0 {
+			return nil, invalid("tailLines: Invalid value: %q: must be greater than or equal to 0", t)
+		}
+		r.tail = n
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.get("pods", c.name)
+	if !ok {
+		return nil, absent("pods", c.name)
+	}
+	pod := o.(*corev1.Pod)
+	name := pod.Spec.Containers[0].Name
+	if want := q.Get("container"); want != "" && want != name {
+		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %s is not valid for pod %s", want, c.name)
+	}
+	if st := pod.Status.ContainerStatuses; len(st) == 0 || st[0].State.Waiting != nil {
+		why := "ContainerCreating"
+		if len(st) > 0 {
+			why = st[0].State.Waiting.Reason
+		}
+		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "container %q in pod %q is waiting to start: %s", name, c.name, why)
+	}
+	r.rotated = s.logs[c.name].rotated
+	return r, nil
+}
+
+// more returns what is there of a log beyond what was read, and whether the end has
+// come. cut is how many bytes may go before the stream is cut, -1 for all.
+func (s *Server) more(pod string, r *logRead) (text []byte, from int, done bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[pod]
+	if l == nil {
+		return nil, 0, true, nil
+	}
+	if l.rotated != r.rotated {
+		return nil, 0, false, s.changed // it follows a file that nobody writes
+	}
+	lines := l.lines
+	if !r.begun && r.tail >= 0 {
+		lines = lines[max(len(lines)-r.tail, 0):]
+	}
+	r.begun = true
+	from = -1
+	for _, line := range lines {
+		if line.at < r.next || line.stamp.Before(r.since) {
+			continue
+		}
+		if from < 0 {
+			from = line.at
+		}
+		show := line.text
+		if !r.stamps {
+			_, show, _ = bytes.Cut(show, []byte(" "))
+		}
+		text = append(text, show...)
+		r.next = line.at + len(line.text)
+	}
+	o, ok := s.get("pods", pod)
+	done = !r.follow || !ok || o.(*corev1.Pod).Status.ContainerStatuses[0].State.Running == nil
+	return text, max(from, 0), done, s.changed
+}
+
+// serveLog writes a log's stream.
+func (s *Server) serveLog(ctx context.Context, w http.ResponseWriter, c call) {
+	r, err := s.readOf(c)
+	if err != nil {
+		write(w, failed(err))
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(http.StatusOK)
+	control := http.NewResponseController(w)
+	limit := s.cutAt(c.name)
+	for {
+		text, from, done, changed := s.more(c.name, r)
+		if limit >= 0 && from+len(text) > limit {
+			text = text[:max(limit-from, 0)]
+			_, _ = w.Write(text) // the caller may have gone
+			s.reached(c.name, limit)
+			if s.odd() {
+				return // a cut that looks like an end
+			}
+			_ = control.Flush() // it is about to be cut
+			panic(http.ErrAbortHandler)
+		}
+		if _, err := w.Write(text); err != nil {
+			return
+		}
+		s.reached(c.name, from+len(text))
+		if done {
+			return
+		}
+		if err := control.Flush(); err != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// cutAt is where a stream that is opened now is cut; -1 is nowhere.
+func (s *Server) cutAt(pod string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[pod]
+	if s.knobs.LogCut <= 0 || l == nil {
+		return -1
+	}
+	return l.furthest + s.knobs.LogCut
+}
+
+func (s *Server) reached(pod string, at int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.logs[pod]; l != nil {
+		l.furthest = max(l.furthest, at)
+	}
+}
+
+// odd alternates.
+func (s *Server) odd() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cuts++
+	return s.cuts%2 == 1
+}
+
+// Lines is how many lines a pod's log has.
+func (s *Server) Lines(pod string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.logs[pod]; l != nil {
+		return len(l.lines)
+	}
+	return 0
+}
+
+// Write adds a line to a pod's log as its container would.
+func (s *Server) Write(pod, text string) { s.add(s.logOf(pod), []byte(text+"\n")) }
