@@ -103,8 +103,8 @@ type JobFinder interface {
 
 // FindJobsRequest says what to find.
 type FindJobsRequest struct {
-	// Launch, when not nil, is the launch in doubt. SentAt is the first send of
-	// what is sought; zero is not known.
+	// Launch, when not nil, is the launch in doubt. SentAt is the newest send of
+	// what is sought, from which counts when it is surely listed; zero is not known.
 	Launch *Launch
 	SentAt time.Time
 	// RunID and Owner find by labels alone. An empty owner matches all.

@@ -112,3 +112,26 @@ func TestCancelInDoubt(t *testing.T) {
 	}
 	w.sound(id)
 }
+
+// TestSecondSendInDoubt: where only a search tells, what is not yet listed may
+// come of the newest send, not only of the first.
+func TestSecondSendInDoubt(t *testing.T) {
+	const within = 400 * time.Millisecond
+	g := fake.BestGuarantees()
+	g.Submit = sdk.SubmitGuarantee{By: sdk.SubmitBySearch}
+	g.Found = sdk.FoundGuarantee{Within: within, Consistent: true}
+	w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}))
+	e := w.engine()
+	w.cloud.Set(fake.Knobs{Visibility: fake.Duration(within)})
+	w.cloud.Inject(fake.Fault{Op: fake.OpRunJob, Kind: fake.FaultReset, Times: 1})
+	w.cloud.Inject(fake.Fault{Op: fake.OpRunJob, Kind: fake.FaultLostReply, Nth: 2})
+	id := w.submit(e, request(spec("true")))
+	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateSucceeded, sdk.ReasonCompleted)
+	if a := w.attempts(id); len(a) != 1 || w.cloud.Made(a[0].ID) != 1 {
+		t.Errorf("%d attempts, the first made %d objects", len(a), w.cloud.Made(a[0].ID))
+	}
+	if n := w.cloud.Calls(fake.OpRunJob); n != 2 {
+		t.Errorf("sent %d times", n)
+	}
+	w.sound(id)
+}

@@ -87,6 +87,7 @@ func (r *runner) send(ctx context.Context) error {
 		return err
 	}
 	res, err := call(ctx, limit, "run", func(ctx context.Context) (sdk.RunJobResult, error) { return jr.RunJob(ctx, req) })
+	r.lastSent = r.e.clock.Now()
 	if err == nil {
 		if closeInput != nil {
 			// The driver reads the spool for as long as the provider is open.
@@ -310,10 +311,19 @@ func (r *runner) settle(ctx context.Context) error {
 	}
 }
 
+// newestSend is when the attempt was sent last, as far as is known here: from
+// then on counts when what was made is surely listed.
+func (r *runner) newestSend() time.Time {
+	if first := r.attempt().SentAt; first.After(r.lastSent) {
+		return first
+	}
+	return r.lastSent
+}
+
 // mayAppear reports whether a search may yet find what the launch in doubt made.
 func (r *runner) mayAppear() bool {
 	return sdk.Has(r.back.Provider, sdk.Finder().String()) &&
-		r.e.clock.Now().Before(r.attempt().SentAt.Add(r.back.Info().Guarantees.Found.Within))
+		r.e.clock.Now().Before(r.newestSend().Add(r.back.Info().Guarantees.Found.Within))
 }
 
 type lookDecision int
@@ -327,11 +337,10 @@ const (
 
 // lookUp asks the backend for the launch in doubt, once.
 func (r *runner) lookUp(ctx context.Context) (lookDecision, time.Duration, error) {
-	sent := r.attempt().SentAt
 	rule := r.launch.Resubmit
-	// The identical launch may go out again while the backend's token holds; a
-	// tenth is kept back for the clocks.
-	inWindow := rule.Window > 0 && r.e.clock.Now().Before(sent.Add(rule.Window*9/10))
+	// The identical launch may go out again while the backend's token holds,
+	// which counts from the first send; a tenth is kept back for the clocks.
+	inWindow := rule.Window > 0 && r.e.clock.Now().Before(r.attempt().SentAt.Add(rule.Window*9/10))
 	r.absent = false
 	finder, ok := sdk.Of(r.back.Provider, sdk.Finder())
 	if !ok {
@@ -340,7 +349,7 @@ func (r *runner) lookUp(ctx context.Context) (lookDecision, time.Duration, error
 		}
 		return lookUnconfirmed, time.Minute, nil
 	}
-	req := sdk.FindJobsRequest{Launch: &r.launch, SentAt: sent, RunID: r.id, Owner: r.launch.Owner}
+	req := sdk.FindJobsRequest{Launch: &r.launch, SentAt: r.newestSend(), RunID: r.id, Owner: r.launch.Owner}
 	res, err := call(ctx, r.back.callTimeout(), "find", func(ctx context.Context) (sdk.FindJobsResult, error) { return finder.FindJobs(ctx, req) })
 	if err != nil {
 		if ctx.Err() != nil {
@@ -381,7 +390,7 @@ func (r *runner) adoptHalfMade(ctx context.Context) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	req := sdk.FindJobsRequest{SentAt: r.attempt().SentAt, RunID: r.id, Owner: r.launch.Owner}
+	req := sdk.FindJobsRequest{SentAt: r.newestSend(), RunID: r.id, Owner: r.launch.Owner}
 	res, err := call(ctx, r.back.callTimeout(), "find", func(ctx context.Context) (sdk.FindJobsResult, error) { return finder.FindJobs(ctx, req) })
 	if err != nil {
 		if ctx.Err() != nil {

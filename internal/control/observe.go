@@ -206,7 +206,7 @@ func (r *runner) notFound(ctx context.Context, err error) error {
 	r.lastAnswer = r.e.clock.Now()
 	g := r.back.Info().Guarantees
 	a := r.attempt()
-	if r.e.clock.Now().Before(a.SentAt.Add(g.Found.Within)) {
+	if r.e.clock.Now().Before(r.newestSend().Add(g.Found.Within)) {
 		return nil // made, and not visible yet
 	}
 	if r.ending.accepted && r.ending.cause == sdk.ReasonCancelled {

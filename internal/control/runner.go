@@ -62,6 +62,9 @@ type runner struct {
 	sent int
 	// notBefore delays a send in doubt after a take-over.
 	notBefore time.Time
+	// lastSent is the end of this process's newest send of the attempt. What an
+	// earlier process sent is covered by notBefore.
+	lastSent time.Time
 	ending    ending
 	capture   *capture
 	// sawRunning is this process's own sight of running, whose monotonic
