@@ -56,7 +56,9 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 			}
 		}
 		for _, at := range []kube.Place{kube.Secrets(p.session.Namespace, ""), kube.Policies(p.session.Namespace, "")} {
-			metas, err := list(ctx, p, opList, at.Metadata(), selector, func(l *metav1.PartialObjectMetadataList) ([]metav1.PartialObjectMetadata, string) { return l.Items, l.Continue })
+			metas, err := list(ctx, p, opList, at.Metadata(), selector, func(l *metav1.PartialObjectMetadataList) ([]metav1.PartialObjectMetadata, string) {
+				return l.Items, l.Continue
+			})
 			if err != nil {
 				yield(sdk.OwnedObject{}, err)
 				return

@@ -99,7 +99,9 @@ func (w *world) left(t providertest.T, run sdk.ID) []string {
 	var out []string
 	for _, at := range []kube.Place{kube.Jobs(p.session.Namespace, ""), kube.Pods(p.session.Namespace, ""), kube.Secrets(p.session.Namespace, ""), kube.Policies(p.session.Namespace, "")} {
 		objects, err := list(context.WithoutCancel(t.Context()), p, "list", at.Metadata(), sdk.LabelRun+"="+run.String(),
-			func(l *metav1.PartialObjectMetadataList) ([]metav1.PartialObjectMetadata, string) { return l.Items, l.Continue })
+			func(l *metav1.PartialObjectMetadataList) ([]metav1.PartialObjectMetadata, string) {
+				return l.Items, l.Continue
+			})
 		if err != nil {
 			t.Fatalf("list: %v", err)
 		}
@@ -217,4 +219,3 @@ func TestF85SecretsStayInSecrets(t *testing.T) {
 		t.Errorf("left: %+v, %v", o, err)
 	}
 }
-

@@ -35,6 +35,8 @@ func check(o object) error {
 	switch o := o.(type) {
 	case *batchv1.Job:
 		return checkJob(o)
+	case *corev1.Pod:
+		return checkPod(&o.Spec)
 	case *corev1.Secret:
 		total := 0
 		for k, v := range o.Data {

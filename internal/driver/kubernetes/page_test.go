@@ -1,0 +1,20 @@
+package kubernetes
+
+import (
+	"testing"
+
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
+)
+
+// TestPage: the page names what the driver takes, and the rights that it needs.
+func TestPage(t *testing.T) {
+	words := []string{"log_stall", "NetworkPolicy"}
+	for _, r := range rights() {
+		resource := r.resource
+		if r.sub != "" {
+			resource += "/" + r.sub
+		}
+		words = append(words, resource)
+	}
+	drivertest.PageNames(t, Driver(), words...)
+}
