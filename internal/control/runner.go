@@ -65,8 +65,8 @@ type runner struct {
 	// lastSent is the end of this process's newest send of the attempt. What an
 	// earlier process sent is covered by notBefore.
 	lastSent time.Time
-	ending    ending
-	capture   *capture
+	ending   ending
+	capture  *capture
 	// sawRunning is this process's own sight of running, whose monotonic
 	// reading a stepped clock doesn't move.
 	sawRunning time.Time
