@@ -161,6 +161,15 @@ func (s *standing) judge(live bool) {
 		return
 	}
 	rows := s.rows()
+	if len(rows) == 0 && strings.HasPrefix(s.point, "call.prepare.") && s.cmd.ProcessState.ExitCode() == 125 {
+		// It was stopped for longer than a call may take, before its row.
+		if n := s.effects(); n != 0 {
+			s.t.Errorf("%s: %d jobs ran without a row", where(), n)
+		}
+		s.nothingLeft()
+		s.stopKeeper()
+		return
+	}
 	if len(rows) != 1 {
 		s.t.Errorf("%s: %d rows", where(), len(rows))
 		return
