@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,7 +90,9 @@ func TestF53BatchOnePoller(t *testing.T) {
 		t.Skip("takes many seconds: left out by -short")
 	}
 	const jobs, rate = 1000, 20
+	var started atomic.Int64
 	executor := run.NewScripted(func(s run.Spec) run.Play {
+		started.Add(1)
 		return run.Play{Stdout: []byte("hello from " + s.Name + "\n"), For: 2 * time.Second}
 	})
 	r := newBatchRig(t, pocket.Options{Executor: executor}, map[string]any{"describe_rate": rate, "log_rate": 20, "log_quiet": "4s", "log_max": "1m"})
@@ -126,7 +129,11 @@ func TestF53BatchOnePoller(t *testing.T) {
 	if most := 2*rate + int(rate*took.Seconds()) + 1; reads > most {
 		t.Errorf("%d reads within %s, the budget is %d", reads, took.Round(time.Second), most)
 	}
-	for action, most := range map[string]int{"batch:SubmitJob": jobs, "logs:GetLogEvents": jobs / 4, "logs:FilterLogEvents": jobs / 4, "batch:RegisterJobDefinition": 2, "batch:DescribeJobDefinitions": 10, "batch:TerminateJob": 0} {
+	if n := started.Load(); n != jobs {
+		t.Errorf("%d jobs were started", n)
+	}
+	// AWS's bucket and ours don't tick alike: a submit may be refused and go out again.
+	for action, most := range map[string]int{"batch:SubmitJob": jobs + jobs/100, "logs:GetLogEvents": jobs / 4, "logs:FilterLogEvents": jobs / 4, "batch:RegisterJobDefinition": 2, "batch:DescribeJobDefinitions": 10, "batch:TerminateJob": 0} {
 		if n := r.count(action); n > most {
 			t.Errorf("%d calls of %s, at most %d are due", n, action, most)
 		}
