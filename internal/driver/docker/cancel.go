@@ -88,6 +88,7 @@ func (p *provider) end(ctx context.Context, c container.InspectResponse, grace *
 		return sdk.CancelJobResult{}, err
 	}
 	gone := false
+	var st containerState
 	now, look := p.inspect(ctx, opCancel, c.ID)
 	switch {
 	case errors.Is(look, sdk.NotFound):
@@ -95,7 +96,8 @@ func (p *provider) end(ctx context.Context, c container.InspectResponse, grace *
 	case look != nil:
 		return sdk.CancelJobResult{}, look
 	default:
-		gone = !readState(now).running
+		st = readState(now)
+		gone = !st.running
 	}
 	if err != nil || delivered == "" {
 		if !gone {
@@ -103,7 +105,17 @@ func (p *provider) end(ctx context.Context, c container.InspectResponse, grace *
 			e.Retryable = true
 			return sdk.CancelJobResult{}, e
 		}
-		// It ended by itself before the signal.
+		// It ended before the signal: by that of another cancel, whose mark stays,
+		// or by itself.
+		if !st.finished.IsZero() {
+			sent, err := p.signals(ctx, opCancel, c.ID, st)
+			if err != nil {
+				return sdk.CancelJobResult{}, err
+			}
+			if len(sent) > 0 {
+				return sdk.CancelJobResult{Accepted: true, Gone: true, Evidence: "the engine sent signal " + sent[0] + " for another cancel"}, nil
+			}
+		}
 		if attempt, err := sdk.ParseID(containerLabels(c)[sdk.LabelAttempt]); err == nil {
 			if _, err := p.unmark(ctx, opCancel, attempt); err != nil {
 				return sdk.CancelJobResult{}, err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -545,5 +546,29 @@ func TestMissingNetwork(t *testing.T) {
 	spec.Network = "windlass-no-such-network"
 	if l := b.prepare(t, spec); len(l.Problems) != 1 || l.Problems[0].Field != "network" {
 		t.Errorf("got %v", l.Problems)
+	}
+}
+
+// TestCancelsAtOnce: a job that ends by the first of several cancels is cancelled,
+// also for those that come too late to send a signal of their own.
+func TestCancelsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := realEngine(t)
+	for i := range 10 {
+		h := b.run(t, sh(`trap 'exit 143' TERM; echo up; while :; do sleep 0.01; done`))
+		testwait.Until(t, patience, "first output", func() bool { return b.logs(t, h, false, nil).out != "" })
+		errs := make([]error, 8)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { _, errs[i] = b.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		if st := b.ended(t, h); st.State != sdk.StateCancelled {
+			t.Fatalf("round %d: %s: %s, %v", i, st.State, st.Reason, st.Raw)
+		}
+		b.clean(t, h)
 	}
 }

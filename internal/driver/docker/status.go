@@ -73,8 +73,28 @@ func (p *provider) explainKill(ctx context.Context, id string, st containerState
 	if st.finished.IsZero() {
 		return
 	}
-	killed := false
-	err := p.client.Call(ctx, opStatus, func(ctx context.Context, api *client.Client) error {
+	sent, err := p.signals(ctx, opStatus, id, st)
+	if err != nil {
+		p.log.Debug("events of a killed container not read", "container", id, "err", err)
+		return
+	}
+	if !slices.Contains(sent, killNumber) {
+		return
+	}
+	res.Signal = signalKill
+	if res.Reason == sdk.ReasonNonzeroExit {
+		res.Reason = sdk.ReasonSignaled
+	}
+}
+
+// killNumber is SIGKILL as the engine's events have it.
+const killNumber = "9"
+
+// signals lists the numbers of those that the engine sent to a container that
+// has ended, as far as it remembers.
+func (p *provider) signals(ctx context.Context, op, id string, st containerState) ([]string, error) {
+	var sent []string
+	err := p.client.Call(ctx, op, func(ctx context.Context, api *client.Client) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream := api.Events(ctx, client.EventsListOptions{
@@ -84,23 +104,13 @@ func (p *provider) explainKill(ctx context.Context, id string, st containerState
 		for {
 			select {
 			case m := <-stream.Messages:
-				killed = killed || m.Actor.Attributes["signal"] == "9"
+				sent = append(sent, m.Actor.Attributes["signal"])
 			case err := <-stream.Err:
 				return endOfStream(err)
 			}
 		}
 	})
-	if err != nil {
-		p.log.Debug("events of a killed container not read", "container", id, "err", err)
-		return
-	}
-	if !killed {
-		return
-	}
-	res.Signal = signalKill
-	if res.Reason == sdk.ReasonNonzeroExit {
-		res.Reason = sdk.ReasonSignaled
-	}
+	return sent, err
 }
 
 // explainOutage says so when a container ended while the engine was away: an
