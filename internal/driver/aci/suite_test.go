@@ -15,6 +15,9 @@ import (
 )
 
 func TestSuite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute: left out by -short")
+	}
 	w := newWorld(t, pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}}, nil)
 	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Hide: w.hide, Vanish: w.vanish})
 	h.Waivers = []providertest.Waiver{

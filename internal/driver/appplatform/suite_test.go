@@ -77,6 +77,9 @@ func suiteOptions() pocket.Options {
 }
 
 func TestSuite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute: left out by -short")
+	}
 	w := newWorld(t, suiteOptions(), nil)
 	h := w.harness()
 	h.Waivers = waivers()

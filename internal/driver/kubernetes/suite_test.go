@@ -22,6 +22,9 @@ import (
 )
 
 func TestSuite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute: left out by -short")
+	}
 	w := newWorld(t, nil)
 	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Vanish: w.vanish, Relabel: relabel})
 	h.Exposed = func(providertest.T, sdk.JobHandle) map[string][]byte { return w.exposed() }
