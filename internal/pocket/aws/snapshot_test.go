@@ -55,7 +55,8 @@ func TestSnapshots(t *testing.T) {
 			"CreateLogGroup": &cloudwatchlogs.CreateLogGroupOutput{}, "DeleteLogGroup": &cloudwatchlogs.DeleteLogGroupOutput{},
 			"DescribeLogGroups": &cloudwatchlogs.DescribeLogGroupsOutput{}, "PutRetentionPolicy": &cloudwatchlogs.PutRetentionPolicyOutput{},
 			"CreateLogStream": &cloudwatchlogs.CreateLogStreamOutput{}, "DescribeLogStreams": &cloudwatchlogs.DescribeLogStreamsOutput{},
-			"PutLogEvents": &cloudwatchlogs.PutLogEventsOutput{}, "GetLogEvents": &cloudwatchlogs.GetLogEventsOutput{}}},
+			"PutLogEvents": &cloudwatchlogs.PutLogEventsOutput{}, "GetLogEvents": &cloudwatchlogs.GetLogEventsOutput{},
+			"FilterLogEvents": &cloudwatchlogs.FilterLogEventsOutput{}}},
 		{"secretsmanager", map[string]output{
 			"CreateSecret": &secretsmanager.CreateSecretOutput{}, "PutSecretValue": &secretsmanager.PutSecretValueOutput{},
 			"GetSecretValue": &secretsmanager.GetSecretValueOutput{}, "DescribeSecret": &secretsmanager.DescribeSecretOutput{},
