@@ -12,7 +12,8 @@ import (
 // Problem is one reason why a spec can't run on a provider. It names the
 // field and the value as the user set them.
 type Problem struct {
-	Field   string `json:"field"`
+	Field string `json:"field"`
+	// Value is what was set, as the job holds it: thousandths of a core, bytes.
 	Value   string `json:"value,omitzero"`
 	Message string `json:"message"`
 	// Code is InvalidArgument for what no backend takes, FailedPrecondition

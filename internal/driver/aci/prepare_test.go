@@ -67,6 +67,10 @@ func TestRefusals(t *testing.T) {
 		if len(l.Problems) != 1 || l.Problems[0].Field != field || l.Problems[0].Message == "" || len(l.Request) > 0 {
 			t.Errorf("%s: %s", field, sdk.JoinProblems(l.Problems))
 		}
+		// In a job's own unit: whoever shows it writes it as it was typed.
+		if field == "cpu" && l.Problems[0].Value != "500" {
+			t.Errorf("cpu is shown as %q", l.Problems[0].Value)
+		}
 		if strings.Contains(sdk.JoinProblems(l.Problems), "hunter2") {
 			t.Error("a problem shows what may be a password")
 		}

@@ -34,7 +34,7 @@ func fitSize(cpu, memory int64, bad func(field, value, message string)) (cores, 
 		memory = defaultMemory
 	}
 	if near := nearest(cpu, leastCPU, mostCPU, cpuStep); near != cpu {
-		bad("cpu", cpuText(cpu), "Container Instances gives 1 to 31 cores in tenths; the nearest is "+cpuText(near))
+		bad("cpu", itoa(cpu), "Container Instances gives 1 to 31 cores in tenths; the nearest is "+cpuText(near))
 	}
 	if near := nearest(memory, leastMemory, mostMemory, memoryStep); near != memory {
 		bad("memory", memoryText(memory), "Container Instances gives 1Gi to 240Gi, in steps of 512Mi; the nearest is "+memoryText(near))

@@ -59,6 +59,10 @@ func TestRefusals(t *testing.T) {
 		if len(l.Problems) != 1 || l.Problems[0].Field != field || l.Problems[0].Message == "" || len(l.Request) > 0 || strings.Contains(sdk.JoinProblems(l.Problems), "canary") {
 			t.Errorf("%s: %s", field, sdk.JoinProblems(l.Problems))
 		}
+		// In a job's own unit: whoever shows it writes it as it was typed.
+		if field == "cpu" && l.Problems[0].Value != "500" {
+			t.Errorf("cpu is shown as %q", l.Problems[0].Value)
+		}
 	}
 	if n := w.Count("apps_create") + w.Count("apps_validate_appSpec"); n != 0 {
 		t.Errorf("%d calls were made", n)

@@ -46,7 +46,7 @@ func fitSize(cpu, memory int64, bad func(field, value, message string)) size {
 	})
 	field, value := "memory", memoryText(memory)
 	if memory == 0 || !slices.ContainsFunc(all, func(s size) bool { return s.cores*1000 == cpu }) && cpu > 0 {
-		field, value = "cpu", cpuText(cpu)
+		field, value = "cpu", itoa(cpu)
 	}
 	bad(field, value, "no instance size of App Platform has that; the nearest is "+near.slug+": "+cpuText(near.cores*1000)+" cores, "+memoryText(near.memory*mib))
 	return near

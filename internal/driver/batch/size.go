@@ -49,7 +49,7 @@ func (l *plan) sizes() {
 		cores = 1
 		l.fit("cpu", "1", "AWS Batch wants whole cores")
 	case s.CPU%1000 != 0:
-		l.bad(sdk.InvalidArgument, "cpu", itoa(s.CPU)+"m", "on instances AWS Batch takes whole cores; the nearest is %d", cores)
+		l.bad(sdk.InvalidArgument, "cpu", itoa(s.CPU), "on instances AWS Batch takes whole cores; the nearest is %d", cores)
 	}
 	switch {
 	case s.Memory == 0:

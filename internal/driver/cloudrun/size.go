@@ -41,7 +41,7 @@ func fitSize(cpu, memory int64, bad func(field, value, message string)) (cores, 
 		case s.cores*1000 < cpu:
 			continue
 		case s.cores*1000 > cpu:
-			bad("cpu", cpuText(cpu), "Cloud Run gives 1, 2, 4, 6 or 8 cores; the nearest is "+itoa(s.cores))
+			bad("cpu", itoa(cpu), "Cloud Run gives 1, 2, 4, 6 or 8 cores; the nearest is "+itoa(s.cores))
 		case want != 0 && (want < s.least || want > s.most):
 			near := min(max(want, s.least), s.most)
 			bad("memory", memoryText(memory), "with "+itoa(s.cores)+" cores Cloud Run gives "+memoryText(s.least*mib)+" to "+memoryText(s.most*mib)+"; the nearest is "+memoryText(near*mib))
@@ -50,7 +50,7 @@ func fitSize(cpu, memory int64, bad func(field, value, message string)) (cores, 
 		}
 		return 0, 0
 	}
-	bad("cpu", cpuText(cpu), "Cloud Run gives 1, 2, 4, 6 or 8 cores; the nearest is 8")
+	bad("cpu", itoa(cpu), "Cloud Run gives 1, 2, 4, 6 or 8 cores; the nearest is 8")
 	return 0, 0
 }
 
