@@ -5,6 +5,8 @@ package keeper
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -151,6 +153,26 @@ func TestKilledKeeper(t *testing.T) {
 	w.sound(ids...)
 }
 
+// stop stops a process, and returns when none of its threads runs any more: the
+// signal itself is only a request. Where there is no /proc it can't tell.
+func (w *world) stop(pid int) {
+	w.t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		w.t.Fatal(err)
+	}
+	testwait.Until(w.t, patience, "stopped process", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return !slices.ContainsFunc(threads, func(name string) bool {
+			stat, err := os.ReadFile(name)
+			_, state, _ := strings.Cut(string(stat), ") ")
+			return err == nil && !strings.HasPrefix(state, "T")
+		})
+	})
+}
+
 // TestF81StoppedKeeper: a keeper that is stopped past its lease loses its runs
 // to another; when it goes on, it writes nothing and leaves.
 func TestF81StoppedKeeper(t *testing.T) {
@@ -162,9 +184,7 @@ func TestF81StoppedKeeper(t *testing.T) {
 	w.running(id)
 	w.handOver(e, c, id)
 	stopped := w.run(id)
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	w.stop(pid)
 	// Within the lease its place and its runs stay its own.
 	if p, err := elect(t.Context(), w.dir, w.clock); p != nil || err != nil {
 		t.Fatalf("elected beside it: %v", err)
