@@ -54,13 +54,6 @@ func fitSize(cpu, memory int64, bad func(field, value, message string)) (cores, 
 	return 0, 0
 }
 
-func cpuText(milli int64) string {
-	if milli%1000 == 0 {
-		return itoa(milli / 1000)
-	}
-	return itoa(milli) + "m"
-}
-
 func memoryText(bytes int64) string {
 	switch {
 	case bytes%gib == 0:
