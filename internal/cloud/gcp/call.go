@@ -23,7 +23,7 @@ func (x *Session) Call(ctx context.Context, op string, f func(ctx context.Contex
 	if ctx.Err() != nil {
 		return x.mapError(ctx, ctx, op, ctx.Err())
 	}
-	inner, cancel := context.WithTimeoutCause(ctx, x.timeout, errNoAnswer)
+	inner, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	return x.mapError(ctx, inner, op, f(inner))
 }
@@ -41,21 +41,34 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 	e := &sdk.Error{Op: op, Provider: x.provider, Err: err}
 	var cred *noCredentials
 	switch {
-	case outer.Err() != nil:
+	case ended(outer) != nil:
 		// The caller gave up; whether the request arrived isn't known.
-		e.Code = sdk.CodeOf(outer.Err())
-		if !errors.Is(err, outer.Err()) {
-			e.Err = fmt.Errorf("%w: %w", outer.Err(), err)
+		e.Code = sdk.CodeOf(ended(outer))
+		if !errors.Is(err, ended(outer)) {
+			e.Err = fmt.Errorf("%w: %w", ended(outer), err)
 		}
 	case errors.As(err, &cred):
 		e.Code, e.Reason, e.Remedy = sdk.Unauthenticated, sdk.ReasonCredentials, "check the credentials that the provider uses"
-	case errors.Is(context.Cause(inner), errNoAnswer):
+	case ended(inner) != nil:
 		e.Code, e.Retryable = sdk.DeadlineExceeded, true
 		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, err)
 	default:
 		x.classify(e, err)
 	}
 	return e
+}
+
+// ended is ctx.Err(), and that of a deadline that has passed though its timer
+// hasn't fired: the server counts the same deadline, and may be the first to
+// end the call.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // classify takes the code as Google gives it: the contract's codes are gRPC's.

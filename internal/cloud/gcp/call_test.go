@@ -256,3 +256,25 @@ func TestCheckLabel(t *testing.T) {
 		t.Error("nothing becomes something")
 	}
 }
+
+// passed is a context whose deadline has passed and whose timer hasn't fired.
+type passed struct{ context.Context }
+
+func (passed) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }
+
+// TestServerSeesTheDeadlineFirst: the server counts the same deadline, and its
+// end of the call may be read before our own timer fires.
+func TestServerSeesTheDeadlineFirst(t *testing.T) {
+	x := &Session{timeout: time.Minute}
+	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled} {
+		reset := status.Error(code, "stream terminated by RST_STREAM with error code: CANCEL")
+		err := x.mapError(t.Context(), passed{t.Context()}, "ask", reset)
+		if !errors.Is(err, sdk.DeadlineExceeded) || !sdk.IsRetryable(err) || sdk.IsClear(err) || !errors.Is(err, errNoAnswer) {
+			t.Errorf("its own bound, %s: %v", code, err)
+		}
+		err = x.mapError(passed{t.Context()}, passed{t.Context()}, "ask", reset)
+		if !errors.Is(err, context.DeadlineExceeded) || sdk.IsRetryable(err) || errors.Is(err, errNoAnswer) {
+			t.Errorf("its caller's, %s: %v", code, err)
+		}
+	}
+}

@@ -31,8 +31,6 @@ type tokens struct {
 	web *httptest.Server
 	// asked counts exchanges that were right.
 	asked atomic.Int32
-	// answer, when not nil, answers in place of the endpoint.
-	answer http.HandlerFunc
 }
 
 func newTokens(t *testing.T) *tokens {
@@ -41,10 +39,17 @@ func newTokens(t *testing.T) *tokens {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveTokens(t, key, nil)
+}
+
+// serveTokens is the endpoint of a key. answer, when not nil, answers in its place, and the
+// context of its request ends with the test.
+func serveTokens(t *testing.T, key *rsa.PrivateKey, answer http.HandlerFunc) *tokens {
+	t.Helper()
 	k := &tokens{key: key}
 	k.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if k.answer != nil {
-			k.answer(w, r)
+		if answer != nil {
+			answer(w, r.WithContext(t.Context()))
 			return
 		}
 		if err := k.check(r); err != nil {
@@ -149,26 +154,25 @@ func TestServiceAccount(t *testing.T) {
 // TestServiceAccountRefused: where no token can be had nothing was sent, the error
 // says so, and holds neither key nor assertion.
 func TestServiceAccountRefused(t *testing.T) {
-	k, cloud := newTokens(t), newCloud(t)
+	known, cloud := newTokens(t), newCloud(t)
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	release := make(chan struct{})
 	for name, c := range map[string]struct {
 		key    *rsa.PrivateKey
 		answer http.HandlerFunc
 	}{
 		"a revoked key": {other, nil},
-		"down": {k.key, func(w http.ResponseWriter, _ *http.Request) {
+		"down": {known.key, func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "try later", http.StatusServiceUnavailable)
 		}},
-		"no JSON":  {k.key, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }},
-		"no token": {k.key, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }},
-		"hanging":  {k.key, func(http.ResponseWriter, *http.Request) { <-release }},
+		"no JSON":  {known.key, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }},
+		"no token": {known.key, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }},
+		"hanging":  {known.key, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k.answer = c.answer
+			k := serveTokens(t, known.key, c.answer)
 			file := k.file(t, filepath.Join(t.TempDir(), "key.json"), c.key)
 			x := cloud.open(t, Settings{Region: "europe-west1", CallTimeout: 300 * time.Millisecond, Credentials: map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": file}})
 			err := cloud.call(t, x)
@@ -184,7 +188,6 @@ func TestServiceAccountRefused(t *testing.T) {
 			}
 		})
 	}
-	close(release)
 }
 
 // TestAmbientCredentials: with ambient, gcloud's own login comes before the metadata
