@@ -58,8 +58,8 @@ var layers = []layer{
 	{path: "internal/driver/ecs", may: []string{"sdk", "internal/cloud/aws"}},
 	{path: "internal/driver/batch", may: []string{"sdk", "internal/cloud/aws"}},
 	{path: "internal/driver/cloudrun", may: []string{"sdk", "internal/cloud/gcp"}},
-	{path: "internal/driver/aci", may: []string{"sdk", "internal/cloud/azure"}},
-	{path: "internal/driver/appplatform", may: []string{"sdk", "internal/cloud/do"}},
+	{path: "internal/driver/aci", may: []string{"sdk", "internal/cloud/azure", "internal/cloud/registry"}},
+	{path: "internal/driver/appplatform", may: []string{"sdk", "internal/cloud/do", "internal/cloud/registry"}},
 	{path: "internal/driver/drivertest", may: []string{"sdk", "sdk/providertest", "internal/pocket", "internal/testwait"}, stdOnly: true, testing: true},
 
 	{path: "internal/joblog", may: []string{"sdk"}},

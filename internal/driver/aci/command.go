@@ -2,14 +2,14 @@ package aci
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 	"unicode/utf8"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
 
-	"github.com/windlass-run/windlass/internal/cloud/azure/registry"
+	"github.com/windlass-run/windlass/internal/cloud/registry"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -77,14 +77,14 @@ func (l *plan) imageEntrypoint(ctx context.Context) (_ sdk.Argv, ok bool, _ erro
 		unknown(why)
 		return nil, false, nil
 	}
-	limit := l.p.session.Timeout()
-	ctx, cancel := context.WithTimeout(ctx, min(limit, 30*time.Second))
-	defer cancel()
 	got, err := registry.Entrypoint(ctx, l.spec.Image, registry.Login{Username: user, Password: password})
-	if ctx.Err() != nil && sdk.CodeOf(context.Cause(ctx)) == sdk.Canceled {
-		return nil, false, l.p.fail(sdk.Canceled, opPrepare, context.Cause(ctx))
-	}
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, false, l.p.fail(sdk.CodeOf(context.Cause(ctx)), opPrepare, context.Cause(ctx))
+	case errors.Is(err, registry.ErrLogin):
+		unknown(fmt.Sprintf("its registry doesn't tell it (%v; name a user in registries)", err))
+		return nil, false, nil
+	case err != nil:
 		unknown("its registry doesn't tell it: " + err.Error())
 		return nil, false, nil
 	}

@@ -1,9 +1,12 @@
 package appplatform
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/digitalocean/godo"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -15,7 +18,7 @@ const maxCommand = 128<<10 - 1
 // command is the run command: one string. Empty leaves the image's own command. It
 // takes the place of the image's entry point and arguments.
 // https://docs.digitalocean.com/products/app-platform/how-to/build-run-commands/
-func (l *plan) command() string {
+func (l *plan) command(ctx context.Context, image *godo.ImageSourceSpec) (string, error) {
 	s := l.spec
 	for field, list := range map[string]sdk.Argv{"entrypoint": s.Entrypoint, "args": s.Args, "image_entrypoint": s.ImageEntrypoint} {
 		for i, a := range list {
@@ -28,21 +31,20 @@ func (l *plan) command() string {
 		if l.exitCode() {
 			l.bad(sdk.FailedPrecondition, "options.exit_code_in_log", "true", "needs the command: a run command can't stand before the image's own")
 		}
-		return ""
+		return "", nil
 	}
 	entry := s.Entrypoint
 	if entry == nil {
-		if s.ImageEntrypoint == nil {
-			l.bad(sdk.FailedPrecondition, "args", fmt.Sprintf("%d arguments", len(s.Args)),
-				"a run command of App Platform takes the place of the image's ENTRYPOINT, too, and that isn't known; give image_entrypoint (--image-entrypoint, empty for none), or entrypoint")
-			return ""
+		var ok bool
+		var err error
+		if entry, ok, err = l.imageEntrypoint(ctx, image); !ok {
+			return "", err
 		}
-		entry = s.ImageEntrypoint
 	}
 	argv := append(append([]string{}, entry...), s.Args...)
 	if len(argv) == 0 {
 		l.bad(sdk.InvalidArgument, "args", "", "nothing is left to run: entrypoint and args are both empty")
-		return ""
+		return "", nil
 	}
 	line := quoteAll(argv)
 	if l.exitCode() {
@@ -54,7 +56,7 @@ func (l *plan) command() string {
 	if len(line) > maxCommand {
 		l.bad(sdk.InvalidArgument, "args", fmt.Sprintf("%d bytes", len(line)), "the command may have %d bytes when it is quoted: put the rest into the image, or into variables", maxCommand)
 	}
-	return line
+	return line, nil
 }
 
 // quote makes one word of an argument, for a shell and for a splitter into words

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/windlass-run/windlass/internal/cloud/do"
+	"github.com/windlass-run/windlass/internal/cloud/registry"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -88,8 +89,8 @@ func support() []sdk.FieldSupport {
 		{Field: "name", Values: "any; it becomes a variable of the app that the job doesn't see"},
 		{Field: "image", Values: "an image in DigitalOcean's registry, on Docker Hub or in GitHub's registry, for amd64; required"},
 		{Field: "entrypoint", Values: "unset, empty or a list in UTF-8; it becomes part of the run command"},
-		{Field: "args", Values: "unset or a list in UTF-8; image_entrypoint must be told with it, unless entrypoint is set"},
-		{Field: "image_entrypoint", Values: "needed where args is set and entrypoint isn't: a run command takes the place of both"},
+		{Field: "args", Values: "unset or a list in UTF-8; where entrypoint is unset the image's own goes before it, so that image_entrypoint or the registry must tell it"},
+		{Field: "image_entrypoint", Values: "goes before args where entrypoint is unset; else it is read from the image's registry, but for the account's own"},
 		{Field: "env", Values: "UTF-8 without `${`, for which the platform would put something else in; visible to whoever may see the app"},
 		{Field: "secrets", Values: "env and file; sealed by the platform, which shows the encrypted value alone"},
 		{Field: "workdir", Refused: "App Platform runs a command in the folder that the image names"},
@@ -126,6 +127,9 @@ type provider struct {
 	ledgerID string
 	identity sdk.Identity
 	seen     seen
+	// entrypoint is registry.Entrypoint, but in tests: App Platform's registries
+	// are far away.
+	entrypoint func(ctx context.Context, image string, login registry.Login) (sdk.Argv, error)
 }
 
 var (
@@ -153,7 +157,7 @@ func open(ctx context.Context, r sdk.OpenRequest, budgets *do.Budgets) (*provide
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{name: r.Name, cfg: cfg, session: session, clock: r.Clock, log: r.Log, secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID,
+	p := &provider{name: r.Name, cfg: cfg, session: session, clock: r.Clock, log: r.Log, secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID, entrypoint: registry.Entrypoint,
 		identity: sdk.Identity{Kind: Kind, Account: session.Team, Endpoint: session.Endpoint}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)

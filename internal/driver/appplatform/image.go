@@ -1,11 +1,15 @@
 package appplatform
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/digitalocean/godo"
 	"github.com/distribution/reference"
 
+	"github.com/windlass-run/windlass/internal/cloud/registry"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -66,4 +70,70 @@ func (l *plan) image() *godo.ImageSourceSpec {
 		l.bad(sdk.InvalidArgument, "options.registry_credentials", "", "are for Docker Hub and GitHub's registry; the account's own needs none")
 	}
 	return out
+}
+
+// readEntrypoint is the member of Launch.Read that has the image's entry point, as
+// JSON, where the registry told it.
+const readEntrypoint = "image_entrypoint"
+
+// imageEntrypoint is what the image's own entry point is: what the spec says, else
+// what the image's registry tells. ok is false where nothing does, which the plan or
+// the error says. With other problems nobody is asked.
+func (l *plan) imageEntrypoint(ctx context.Context, image *godo.ImageSourceSpec) (_ sdk.Argv, ok bool, _ error) {
+	if l.spec.ImageEntrypoint != nil {
+		return l.spec.ImageEntrypoint, true, nil
+	}
+	if len(l.problems) > 0 {
+		return nil, false, nil
+	}
+	unknown := func(why string) {
+		l.bad(sdk.FailedPrecondition, "image_entrypoint", "", "a run command of App Platform takes the place of the image's ENTRYPOINT, too, so that has to be known, and %s; "+
+			"give image_entrypoint (--image-entrypoint, empty for none), or entrypoint", why)
+	}
+	if image.RegistryType == godo.ImageSourceSpecRegistryType_DOCR {
+		unknown("DigitalOcean's registry tells nobody without a login of its own")
+		return nil, false, nil
+	}
+	login, err := l.login(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	got, err := l.p.entrypoint(ctx, l.spec.Image, login)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, false, l.p.fail(sdk.CodeOf(context.Cause(ctx)), opPrepare, context.Cause(ctx))
+	case errors.Is(err, registry.ErrLogin):
+		unknown(fmt.Sprintf("its registry doesn't tell it (%v; name a user in registry_credentials)", err))
+		return nil, false, nil
+	case err != nil:
+		unknown("its registry doesn't tell it: " + err.Error())
+		return nil, false, nil
+	}
+	text, err := sdk.EncodeCanonical(got)
+	if err != nil {
+		return nil, false, l.p.fail(sdk.Internal, opPrepare, err)
+	}
+	l.read = map[string]string{readEntrypoint: string(text)}
+	return got, true, nil
+}
+
+// login is the user whom the image's registry knows: App Platform's credentials,
+// USER:TOKEN. Without them it is nobody.
+// https://docs.digitalocean.com/products/app-platform/reference/app-spec/
+func (l *plan) login(ctx context.Context) (registry.Login, error) {
+	ref := sdk.SecretRef(l.place.RegistryCredentials)
+	if ref == "" {
+		return registry.Login{}, nil
+	}
+	text, err := l.p.resolve(ctx, "options.registry_credentials", ref)
+	if err != nil {
+		return registry.Login{}, err
+	}
+	user, token, ok := strings.Cut(text, ":")
+	if !ok || user == "" {
+		e := l.p.fail(sdk.InvalidArgument, opPrepare, errors.New("the value doesn't read USER:TOKEN"))
+		e.Field, e.Reason = "options.registry_credentials", sdk.ReasonInvalidSpec
+		return registry.Login{}, e
+	}
+	return registry.Login{Username: user, Password: sdk.NewSecretValue([]byte(token))}, nil
 }

@@ -30,6 +30,7 @@ type plan struct {
 	nonce    string
 	problems []sdk.Problem
 	fitted   []sdk.Fitted
+	read     map[string]string
 }
 
 func (l *plan) bad(code sdk.Code, field, value, format string, args ...any) {
@@ -43,7 +44,8 @@ func (l *plan) fit(field, value, why string) {
 // exitCode reports whether the command is to write its exit code.
 func (l *plan) exitCode() bool { return l.place.ExitCode != nil && *l.place.ExitCode }
 
-// PrepareJob implements sdk.JobRunner. It makes no call.
+// PrepareJob implements sdk.JobRunner. It makes no call to DigitalOcean's API; the
+// image's registry is asked where the image's own entry point has to be known.
 func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk.Launch, error) {
 	if err := ctx.Err(); err != nil {
 		return sdk.Launch{}, p.fail(sdk.CodeOf(err), opPrepare, err)
@@ -66,12 +68,17 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	}
 	w.refuseFields()
 	timeout := w.timeout()
-	job := &godo.AppJobSpec{Name: jobName, Kind: godo.AppJobSpecKind_PreDeploy, Image: w.image(), RunCommand: w.command(), Envs: w.variables(),
+	job := &godo.AppJobSpec{Name: jobName, Kind: godo.AppJobSpecKind_PreDeploy, Image: w.image(), Envs: w.variables(),
 		InstanceSizeSlug: w.size(), InstanceCount: 1, Timeout: timeout.String(),
 		Termination: &godo.AppJobSpecTermination{GracePeriodSeconds: int32(w.grace() / time.Second)}} //nolint:gosec // at most 600
 	w.checkSecrets()
+	// Last: an image's registry is asked only where nothing else is wrong.
+	var err error
+	if job.RunCommand, err = w.command(ctx, job.Image); err != nil {
+		return l, err
+	}
 	spec := &godo.AppSpec{Name: do.AppName(r.AttemptID), Region: w.place.Region, Envs: w.labels(r), Jobs: []*godo.AppJobSpec{job}}
-	l.NativeDeadline, l.Problems, l.Fitted = timeout, w.problems, w.fitted
+	l.NativeDeadline, l.Problems, l.Fitted, l.Read = timeout, w.problems, w.fitted, w.read
 	if len(l.Problems) > 0 {
 		return l, nil
 	}
@@ -83,7 +90,6 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	if w.exitCode() {
 		req.Nonce = w.nonce
 	}
-	var err error
 	if l.Request, err = req.encode(); err != nil {
 		return l, p.fail(sdk.Internal, opPrepare, err)
 	}

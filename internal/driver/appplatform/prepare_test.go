@@ -1,11 +1,13 @@
 package appplatform
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/cloud/registry"
 	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/digitalocean"
 	"github.com/windlass-run/windlass/sdk"
@@ -27,10 +29,11 @@ func launchOf(t *testing.T, p *provider, spec sdk.JobSpec) sdk.Launch {
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
+	p.entrypoint = func(context.Context, string, registry.Login) (sdk.Argv, error) { return nil, registry.ErrLogin }
 	grace := 5 * time.Second
 	for field, change := range map[string]func(s *sdk.JobSpec){
 		"image":                        func(s *sdk.JobSpec) { s.Image = "" },
-		"args":                         func(s *sdk.JobSpec) { s.ImageEntrypoint = nil },
+		"image_entrypoint":             func(s *sdk.JobSpec) { s.ImageEntrypoint = nil },
 		"args[0]":                      func(s *sdk.JobSpec) { s.Args = sdk.Argv{"\xff"} },
 		"workdir":                      func(s *sdk.JobSpec) { s.Workdir = "/tmp" },
 		"user":                         func(s *sdk.JobSpec) { s.User = "nobody" },

@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/distribution/reference"
 
@@ -30,6 +31,14 @@ type Login struct {
 	Username string
 	Password sdk.SecretValue
 }
+
+// ErrLogin is what a registry's refusal of an anonymous reader wraps: a user may
+// be told what it doesn't tell everybody. Docker Hub refuses so for an image that
+// isn't there, too.
+var ErrLogin = errors.New("it tells that to no anonymous user")
+
+// askTime bounds all calls for one image together.
+const askTime = 30 * time.Second
 
 // The kinds of manifests: lists of manifests by platform, and one image's.
 // https://github.com/opencontainers/image-spec/blob/main/media-types.md
@@ -69,7 +78,7 @@ func Same(a, b string) bool {
 }
 
 // Entrypoint returns the entrypoint of an image for Linux on amd64; one that has
-// none has an empty list. No error holds the password.
+// none has an empty list. It takes at most 30 seconds. No error holds the password.
 func Entrypoint(ctx context.Context, image string, login Login) (sdk.Argv, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -82,10 +91,12 @@ func Entrypoint(ctx context.Context, image string, login Login) (sdk.Argv, error
 	} else if t, ok := named.(reference.Tagged); ok {
 		ref = t.Tag()
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	// A connection for each image: a launch needs a few calls, then none.
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
-	c := &client{http: &http.Client{Transport: transport}, base: baseOf(reference.Domain(named)), name: reference.Path(named), login: login}
+	c := &client{http: &http.Client{Transport: transport, CheckRedirect: safely}, base: baseOf(reference.Domain(named)), name: reference.Path(named), login: login}
 	m, err := c.manifest(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -138,6 +149,18 @@ func onLoopback(host string) bool {
 	return name == "localhost" || err == nil && addr.IsLoopback()
 }
 
+// safely follows a registry to where it keeps its documents, as long as nobody on
+// the way can read the header that authorizes.
+func safely(req *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) >= 5:
+		return errors.New("it sends on and on")
+	case req.URL.Scheme != "https" && !onLoopback(req.URL.Host):
+		return fmt.Errorf("it sends on to %s without TLS", req.URL.Host)
+	}
+	return nil
+}
+
 // manifest is the part that matters of either kind.
 type manifest struct {
 	Config    struct{ Digest string } `json:"config"`
@@ -147,7 +170,7 @@ type manifest struct {
 	} `json:"manifests"`
 }
 
-// platform chooses the image for the machines that Container Instances has.
+// platform chooses the image for the machines that the backends have.
 func (m manifest) platform() (string, error) {
 	for _, x := range m.Manifests {
 		if x.Platform.OS == "linux" && x.Platform.Architecture == "amd64" {
@@ -210,6 +233,8 @@ func (c *client) get(ctx context.Context, path string, accept []string) ([]byte,
 			return nil, err
 		case status == http.StatusOK:
 			return data, nil
+		case again && status == http.StatusUnauthorized && c.login.Username == "":
+			return nil, fmt.Errorf("%s answers %d %s: %w", req.URL.Host, status, errorText(data), ErrLogin)
 		case status != http.StatusUnauthorized || again:
 			return nil, fmt.Errorf("%s answers %d %s", req.URL.Host, status, errorText(data))
 		}
@@ -257,7 +282,7 @@ func (c *client) answer(ctx context.Context, challenge string) (string, error) {
 	switch strings.ToLower(scheme) {
 	case "basic":
 		if c.login.Username == "" {
-			return "", errors.New("the registry wants a user; name one in registries")
+			return "", ErrLogin
 		}
 		req := &http.Request{Header: http.Header{}}
 		req.SetBasicAuth(c.login.Username, string(c.login.Password.Reveal()))
@@ -292,6 +317,9 @@ func (c *client) answer(ctx context.Context, challenge string) (string, error) {
 	var body struct {
 		Token  string `json:"token"`
 		Access string `json:"access_token"`
+	}
+	if (status == http.StatusUnauthorized || status == http.StatusForbidden) && c.login.Username == "" {
+		return "", fmt.Errorf("%s gives no token: %d %s: %w", req.URL.Host, status, errorText(data), ErrLogin)
 	}
 	if status != http.StatusOK || json.Unmarshal(data, &body) != nil || body.Token+body.Access == "" {
 		return "", fmt.Errorf("%s gives no token: %d %s", req.URL.Host, status, errorText(data))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -120,6 +121,65 @@ func TestPasswordsGoToSafePlaces(t *testing.T) {
 		c := &client{http: &http.Client{Transport: &http.Transport{}}, login: Login{Username: "u", Password: sdk.NewSecretValue([]byte(password))}}
 		if got, err := c.answer(t.Context(), challenge); err == nil {
 			t.Errorf("%s: %q", challenge, got)
+		}
+	}
+}
+
+// TestLoginHelps: the refusals that a user could get past are told from the rest.
+func TestLoginHelps(t *testing.T) {
+	basic := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(basic.Close)
+	var shut *httptest.Server
+	shut = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+shut.URL+`/token"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(shut.Close)
+	bearer, _ := server(t, nil)
+	user := Login{Username: "u", Password: sdk.NewSecretValue([]byte("wrong"))}
+	for _, c := range []struct {
+		host, ref string
+		login     Login
+		helps     bool
+	}{
+		{basic.URL, "team/app", Login{}, true}, {basic.URL, "team/app", user, false}, {shut.URL, "team/app", Login{}, true}, {shut.URL, "team/app", user, false},
+		{bearer, "team/app:private", Login{}, true}, {bearer, "team/app:private", user, false}, {bearer, "team/app:nosuch", Login{}, false},
+	} {
+		if _, err := Entrypoint(t.Context(), strings.TrimPrefix(c.host, "http://")+"/"+c.ref, c.login); err == nil || errors.Is(err, ErrLogin) != c.helps {
+			t.Errorf("%s as %q: %v", c.ref, c.login.Username, err)
+		}
+	}
+}
+
+// TestSentOn: a registry may keep its documents elsewhere, where nobody reads the
+// way there.
+func TestSentOn(t *testing.T) {
+	config := `{"config":{"Entrypoint":["/bin/app"]}}`
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(config)) }))
+	t.Cleanup(store.Close)
+	for to, want := range map[string]string{store.URL + "/x": "[/bin/app]", "http://store.example.com/x": "without TLS", "/again": "on and on"} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "/manifests/") {
+				_, _ = fmt.Fprintf(w, `{"config":{"digest":%q}}`, digestOf(config))
+				return
+			}
+			http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+		}))
+		got, err := Entrypoint(t.Context(), strings.TrimPrefix(web.URL, "http://")+"/team/app", Login{})
+		web.Close()
+		text := fmt.Sprint(got)
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("to %s: %s", to, text)
 		}
 	}
 }
