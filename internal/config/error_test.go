@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/windlass-run/windlass/internal/yamltree"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -163,7 +164,7 @@ func TestUnreadableFile(t *testing.T) {
 	if ps := ProblemsOf(err); len(ps) != 1 || ps[0].ID != ErrUnreadable || !strings.Contains(err.Error(), "is no regular file") {
 		t.Errorf("got %v", err)
 	}
-	big := write(t, filepath.Join(dir, "big.yaml"), strings.Repeat("# x\n", maxFile/4+1))
+	big := write(t, filepath.Join(dir, "big.yaml"), strings.Repeat("# x\n", yamltree.MaxBytes/4+1))
 	_, err = Load(t.Context(), LoadRequest{Env: env(), Dir: dir, ExplicitFile: big})
 	if err == nil || !strings.Contains(err.Error(), big+": is larger than 256 KiB") {
 		t.Errorf("got %v", err)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/windlass-run/windlass/internal/yamltree"
 )
 
 // FileName is the name of a config file.
@@ -18,7 +20,7 @@ const FileName = "windlass.yaml"
 // file is a config file that was read.
 type file struct {
 	path string
-	root *node
+	root *yamltree.Node
 }
 
 func (f *file) origin(line, col int) Origin {
@@ -26,20 +28,20 @@ func (f *file) origin(line, col int) Origin {
 }
 
 // scalar returns the value at a path, nil when it isn't there or is no scalar.
-func (f *file) scalar(path string) *node {
+func (f *file) scalar(path string) *yamltree.Node {
 	if path == "" {
 		return nil
 	}
 	at := f.root
 	for _, part := range strings.Split(path, ".") {
-		e := at.get(part)
+		e := at.Get(part)
 		if e == nil {
 			return nil
 		}
-		at = e.value
+		at = e.Value
 	}
-	switch at.kind {
-	case kindMap, kindList, kindNull:
+	switch at.Kind {
+	case yamltree.Map, yamltree.List, yamltree.Null:
 		return nil
 	}
 	return at
@@ -187,22 +189,26 @@ func readFile(path string, named bool, dir string) (*file, *readProblem) {
 			return fail(ErrUntrusted, "belongs to "+who, "if you trust it, name it with --config; else run from another folder", nil)
 		}
 	}
-	data, err := io.ReadAll(io.LimitReader(h, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(h, yamltree.MaxBytes+1))
 	if cerr := h.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return fail(ErrUnreadable, reason(err), "", err)
 	}
-	if len(data) > maxFile {
-		return fail(ErrSyntax, fmt.Sprintf("is larger than %d KiB", maxFile>>10), "", nil)
+	if len(data) > yamltree.MaxBytes {
+		return fail(ErrSyntax, fmt.Sprintf("is larger than %d KiB", yamltree.MaxBytes>>10), "", nil)
 	}
-	root, err := parseYAML(data)
+	root, err := yamltree.Parse(data)
 	if err != nil {
-		var se *syntaxError
+		var se *yamltree.SyntaxError
 		if errors.As(err, &se) {
-			here.Line, here.Column = se.line, se.col
-			return fail(se.id, se.msg, "", err)
+			here.Line, here.Column = se.Line, se.Column
+			id := ErrSyntax
+			if se.Duplicate {
+				id = ErrDuplicateKey
+			}
+			return fail(id, se.Message, "", err)
 		}
 		return fail(ErrSyntax, err.Error(), "", err)
 	}
@@ -235,47 +241,50 @@ func reason(err error) string {
 
 // check returns everything in the file that doesn't fit the shape.
 func (f *file) check(root *shape) []Problem {
-	if f.root.kind != kindMap {
-		return []Problem{{ID: ErrBadValue, Origin: f.origin(f.root.line, f.root.col), Message: "a config file is a mapping of keys, this is " + f.root.kind.String()}}
+	if f.root.Kind != yamltree.Map {
+		return []Problem{{ID: ErrBadValue, Origin: f.origin(f.root.Line, f.root.Column), Message: "a config file is a mapping of keys, this is " + f.root.Kind.String()}}
 	}
 	return f.checkMap(f.root, root, "")
 }
 
-func (f *file) checkMap(n *node, s *shape, path string) []Problem {
+func (f *file) checkMap(n *yamltree.Node, s *shape, path string) []Problem {
 	var ps []Problem
-	at := func(e field) Origin { return f.origin(e.line, e.col) }
-	for _, e := range n.fields {
-		key := join(path, e.key)
-		sub := s.keys[e.key]
+	at := func(e yamltree.Field) Origin { return f.origin(e.Line, e.Column) }
+	for _, e := range n.Fields {
+		key := join(path, e.Key)
+		sub := s.keys[e.Key]
 		if named := s.named(); named != nil {
 			sub = named
-			if msg := checkName(e.key); msg != "" {
+			if msg := checkName(e.Key); msg != "" {
 				ps = append(ps, Problem{ID: ErrBadValue, Origin: at(e), Key: key, Message: msg})
 				continue
 			}
 		}
 		switch {
 		case sub == nil:
-			ps = append(ps, unknownKey(at(e), key, e.key, s.order))
+			ps = append(ps, unknownKey(at(e), key, e.Key, s.order))
 		case sub.setting != nil:
-			if msg, remedy := sub.setting.checkNode(e.value); msg != "" {
-				o := f.origin(e.value.line, e.value.col)
-				if e.value.kind == kindNull || e.value.kind == kindMap || e.value.kind == kindList {
+			if msg, remedy := sub.setting.checkNode(e.Value); msg != "" {
+				o := f.origin(e.Value.Line, e.Value.Column)
+				if e.Value.Kind == yamltree.Null || e.Value.Kind == yamltree.Map || e.Value.Kind == yamltree.List {
 					o = at(e)
 				}
 				ps = append(ps, Problem{ID: ErrBadValue, Origin: o, Key: key, Message: msg, Remedy: remedy})
 			}
-		case e.value.kind == kindNull && path == "":
+		case e.Value.Kind == yamltree.Null && path == "":
 			// An empty section, such as "providers:" with all entries commented out.
-		case e.value.kind == kindNull && s.named() != nil && slices.Contains(builtin(), e.key):
+		case e.Value.Kind == yamltree.Null && s.named() != nil && slices.Contains(builtin(), e.Key):
 			// "docker:" alone is the provider with its defaults.
-		case e.value.kind == kindNull && path == "providers":
+		case e.Value.Kind == yamltree.Null && path == "providers":
 			ps = append(ps, noKind(at(e), key))
-		case e.value.kind != kindMap:
-			ps = append(ps, Problem{ID: ErrBadValue, Origin: at(e), Key: key, Message: "wants a mapping, has " + e.value.kind.String()})
+		case e.Value.Kind != yamltree.Map:
+			ps = append(ps, Problem{ID: ErrBadValue, Origin: at(e), Key: key, Message: "wants a mapping, has " + e.Value.Kind.String()})
 		default:
-			ps = append(ps, f.checkMap(e.value, sub, key)...)
-			if path == "providers" && e.value.get("kind") == nil && !slices.Contains(builtin(), e.key) {
+			ps = append(ps, f.checkMap(e.Value, sub, key)...)
+			if path == "runners" {
+				ps = append(ps, f.checkRunner(e, key)...)
+			}
+			if path == "providers" && e.Value.Get("kind") == nil && !slices.Contains(builtin(), e.Key) {
 				ps = append(ps, noKind(at(e), key))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/yamltree"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -42,8 +43,8 @@ type Config struct {
 	LogMaxBytes int64
 	// KeepLogs and KeepRuns are how long; zero is until removed by hand.
 	KeepLogs, KeepRuns time.Duration
-	// Runners and Plugins are kept as they stand, by name.
-	Runners, Plugins map[string]json.RawMessage
+	// Plugins are kept as they stand, by name.
+	Plugins map[string]json.RawMessage
 	// Files are the files that were read, nearest first.
 	Files []string
 	// Warnings are things that the user should know, one sentence each.
@@ -54,6 +55,7 @@ type Config struct {
 	values    map[string]value // by setting's name
 	files     []*file
 	providers map[string]Provider
+	runners   map[string]Runner
 }
 
 // value is a setting in force.
@@ -69,7 +71,7 @@ type value struct {
 // an *sdk.Error whose cause is *Invalid.
 func Load(ctx context.Context, r LoadRequest) (*Config, error) {
 	c := &Config{env: r.Env, dir: r.Dir, values: map[string]value{}, providers: map[string]Provider{},
-		Runners: map[string]json.RawMessage{}, Plugins: map[string]json.RawMessage{}}
+		runners: map[string]Runner{}, Plugins: map[string]json.RawMessage{}}
 	files, ps := findFiles(ctx, r)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("read config: %w", context.Cause(ctx))
@@ -120,7 +122,7 @@ func (c *Config) resolve(table []Setting, flags map[string]string) []Problem {
 		} else {
 			for _, f := range c.files {
 				if n := f.scalar(s.YAML); n != nil {
-					v = value{text: n.text, origin: f.origin(n.line, n.col), set: true}
+					v = value{text: n.Text, origin: f.origin(n.Line, n.Column), set: true}
 					break
 				}
 			}
@@ -159,25 +161,25 @@ func (c *Config) fill() {
 // addNamed adds a file's providers, runners and plugins over those that are
 // there.
 func (c *Config) addNamed(f *file) {
-	each := func(key string, do func(name string, n *node)) {
-		if top := f.root.get(key); top != nil && top.value.kind == kindMap {
-			for _, e := range top.value.fields {
-				do(e.key, e.value)
+	each := func(key string, do func(name string, n *yamltree.Node)) {
+		if top := f.root.Get(key); top != nil && top.Value.Kind == yamltree.Map {
+			for _, e := range top.Value.Fields {
+				do(e.Key, e.Value)
 			}
 		}
 	}
-	each("providers", func(name string, n *node) { c.providers[name] = c.provider(name, f, n) })
-	each("runners", func(name string, n *node) { c.Runners[name] = n.json() })
-	each("plugins", func(name string, n *node) { c.Plugins[name] = n.json() })
+	each("providers", func(name string, n *yamltree.Node) { c.providers[name] = c.provider(name, f, n) })
+	each("runners", func(name string, n *yamltree.Node) { c.runners[name] = f.runner(name, n) })
+	each("plugins", func(name string, n *yamltree.Node) { c.Plugins[name] = n.JSON() })
 }
 
 // provider makes the provider of an entry, which may be nil. Values that are
 // wrong were reported before.
-func (c *Config) provider(name string, f *file, n *node) Provider {
+func (c *Config) provider(name string, f *file, n *yamltree.Node) Provider {
 	p := Provider{Name: name, Kind: name, Origin: Origin{Kind: FromDefault}, file: f}
 	if n != nil {
 		p.at = n
-		p.Origin = f.origin(n.line, n.col)
+		p.Origin = f.origin(n.Line, n.Column)
 	}
 	get := func(key string) value {
 		for _, s := range Settings() {
@@ -186,8 +188,8 @@ func (c *Config) provider(name string, f *file, n *node) Provider {
 				if n == nil {
 					return v
 				}
-				if e := n.get(key); e != nil && e.value.kind != kindNull {
-					v, _, _ = s.parse(e.value.text)
+				if e := n.Get(key); e != nil && e.Value.Kind != yamltree.Null {
+					v, _, _ = s.parse(e.Value.Text)
 				}
 				return v
 			}
@@ -203,8 +205,8 @@ func (c *Config) provider(name string, f *file, n *node) Provider {
 	p.MaxInFlight = int(get("max_in_flight").n)
 	p.SubmitRate = get("submit_rate").f
 	if n != nil {
-		if e := n.get("config"); e != nil && e.value.kind == kindMap {
-			p.Config = e.value.json()
+		if e := n.Get("config"); e != nil && e.Value.Kind == yamltree.Map {
+			p.Config = e.Value.JSON()
 		}
 	}
 	return p
@@ -229,13 +231,8 @@ func (c *Config) warn(table []Setting, known []string) {
 		}
 		c.Warnings = append(c.Warnings, w)
 	}
-	for _, m := range []struct {
-		key   string
-		count int
-	}{{"runners", len(c.Runners)}, {"plugins", len(c.Plugins)}} {
-		if m.count > 0 {
-			c.Warnings = append(c.Warnings, m.key+": is read, but this version doesn't use it")
-		}
+	if len(c.Plugins) > 0 {
+		c.Warnings = append(c.Warnings, "plugins: is read, but this version doesn't use it")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/yamltree"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -45,7 +46,7 @@ type Provider struct {
 	Origin Origin `json:"origin,omitzero"`
 
 	file *file
-	at   *node
+	at   *yamltree.Node
 }
 
 // builtin are the providers that are there without an entry, and the kinds
@@ -144,8 +145,8 @@ func (p Provider) noKind(drivers []sdk.Driver) Problem {
 	slices.Sort(kinds)
 	from := p.Origin
 	if p.at != nil {
-		if f := p.at.get("kind"); f != nil {
-			from = p.file.origin(f.value.line, f.value.col)
+		if f := p.at.Get("kind"); f != nil {
+			from = p.file.origin(f.Value.Line, f.Value.Column)
 		}
 	}
 	return Problem{ID: ErrUnknownKind, Origin: from, Key: "providers." + p.Name + ".kind",
@@ -158,51 +159,9 @@ func (p Provider) place(path string, value bool) Origin {
 	if p.at == nil {
 		return p.Origin
 	}
-	f := p.at.get("config")
+	f := p.at.Get("config")
 	if f == nil {
 		return p.Origin
 	}
-	line, col := f.line, f.col
-	for at := f.value; path != "" && at != nil; {
-		next, l, c, rest, ok := at.step(path)
-		if !ok {
-			break
-		}
-		line, col, at, path = l, c, next, rest
-		if value && path == "" && at != nil {
-			switch at.kind {
-			case kindMap, kindList, kindNull:
-			default:
-				line, col = at.line, at.col
-			}
-		}
-	}
-	return p.file.origin(line, col)
-}
-
-// step follows the first part of a path as sdk.Schema writes them. A key may
-// have dots in it, so the longest key that fits is taken.
-func (n *node) step(path string) (next *node, line, col int, rest string, ok bool) {
-	path = strings.TrimPrefix(path, ".")
-	if strings.HasPrefix(path, "[") {
-		inside, after, found := strings.Cut(path[1:], "]")
-		i := 0
-		if _, err := fmt.Sscanf(inside, "%d", &i); !found || err != nil || i < 0 || i >= len(n.items) {
-			return nil, 0, 0, "", false
-		}
-		item := n.items[i]
-		return item, item.line, item.col, after, true
-	}
-	var best *field
-	for i := range n.fields {
-		f := &n.fields[i]
-		if after, fits := strings.CutPrefix(path, f.key); fits && f.key != "" && (after == "" || after[0] == '.' || after[0] == '[') &&
-			(best == nil || len(f.key) > len(best.key)) {
-			best = f
-		}
-	}
-	if best == nil {
-		return nil, 0, 0, "", false
-	}
-	return best.value, best.line, best.col, path[len(best.key):], true
+	return p.file.origin(f.Place(path, value))
 }

@@ -71,7 +71,7 @@ func Schema(drivers []sdk.Driver) ([]byte, error) {
 
 func shapeSchema(s *shape, drivers []sdk.Driver, path string) object {
 	if s.setting != nil {
-		if path == "plugins" || path == "runners" {
+		if path == "plugins" {
 			return object{{"type", "object"}, {"description", s.setting.Doc}}
 		}
 		return settingSchema(*s.setting)
@@ -79,7 +79,11 @@ func shapeSchema(s *shape, drivers []sdk.Driver, path string) object {
 	if named := s.named(); named != nil {
 		entry := shapeSchema(named, drivers, path)
 		o := object{{"type", []string{"object", "null"}}, {"propertyNames", object{{"pattern", namePattern}}}}
-		if path != "providers" {
+		switch path {
+		case "providers":
+		case "runners":
+			return append(o, member{"additionalProperties", append(append(object{}, entry...), member{"required", []string{"address"}})})
+		default:
 			return append(o, member{"additionalProperties", entry})
 		}
 		// The two that need no kind.

@@ -1,13 +1,14 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/yamltree"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -48,28 +49,21 @@ func (c *Config) Show(drivers []sdk.Driver) []Row {
 	for _, name := range c.ProviderNames() {
 		rows = append(rows, c.providers[name].show(drivers)...)
 	}
-	for _, m := range []struct {
-		key string
-		at  map[string]json.RawMessage
-	}{{"runners", c.Runners}, {"plugins", c.Plugins}} {
-		names := make([]string, 0, len(m.at))
-		for k := range m.at {
-			names = append(names, k)
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			// What they hold isn't described yet, so it may be sensitive.
-			rows = append(rows, Row{Name: m.key + "." + name, Value: sdk.Redacted, Origin: c.namedOrigin(m.key, name)})
-		}
+	for _, name := range c.RunnerNames() {
+		rows = append(rows, c.runners[name].show()...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
+		// What they hold isn't described yet, so it may be sensitive.
+		rows = append(rows, Row{Name: "plugins." + name, Value: sdk.Redacted, Origin: c.namedOrigin("plugins", name)})
 	}
 	return rows
 }
 
 func (c *Config) namedOrigin(key, name string) Origin {
 	for _, f := range c.files {
-		if top := f.root.get(key); top != nil && top.value.kind == kindMap {
-			if e := top.value.get(name); e != nil {
-				return f.origin(e.line, e.col)
+		if top := f.root.Get(key); top != nil && top.Value.Kind == yamltree.Map {
+			if e := top.Value.Get(name); e != nil {
+				return f.origin(e.Line, e.Column)
 			}
 		}
 	}
@@ -92,8 +86,8 @@ func (p Provider) show(drivers []sdk.Driver) []Row {
 			row.Note = "no bound"
 		}
 		if p.at != nil {
-			if e := p.at.get(r.key); e != nil && e.value.kind != kindNull {
-				row.Origin = p.file.origin(e.value.line, e.value.col)
+			if e := p.at.Get(r.key); e != nil && e.Value.Kind != yamltree.Null {
+				row.Origin = p.file.origin(e.Value.Line, e.Value.Column)
 			}
 		}
 		rows = append(rows, row)
@@ -101,8 +95,8 @@ func (p Provider) show(drivers []sdk.Driver) []Row {
 	if p.at == nil {
 		return rows
 	}
-	e := p.at.get("config")
-	if e == nil || e.value.kind != kindMap {
+	e := p.at.Get("config")
+	if e == nil || e.Value.Kind != yamltree.Map {
 		return rows
 	}
 	var fields []sdk.SchemaField
@@ -112,26 +106,26 @@ func (p Provider) show(drivers []sdk.Driver) []Row {
 			fields, known = d.Config.Fields, true
 		}
 	}
-	return append(rows, p.showMap(prefix+"config", e.value, fields, !known)...)
+	return append(rows, p.showMap(prefix+"config", e.Value, fields, !known)...)
 }
 
 // showMap lists the leaves of a provider's config. What no schema describes is
 // hidden.
-func (p Provider) showMap(path string, n *node, fields []sdk.SchemaField, hide bool) []Row {
+func (p Provider) showMap(path string, n *yamltree.Node, fields []sdk.SchemaField, hide bool) []Row {
 	var rows []Row
-	for _, e := range n.fields {
-		i := slices.IndexFunc(fields, func(f sdk.SchemaField) bool { return f.Name == e.key })
-		name := path + "." + e.key
-		row := Row{Name: name, Value: sdk.Redacted, Origin: p.file.origin(e.value.line, e.value.col)}
+	for _, e := range n.Fields {
+		i := slices.IndexFunc(fields, func(f sdk.SchemaField) bool { return f.Name == e.Key })
+		name := path + "." + e.Key
+		row := Row{Name: name, Value: sdk.Redacted, Origin: p.file.origin(e.Value.Line, e.Value.Column)}
 		if !hide && i >= 0 && !fields[i].Sensitive {
-			if fields[i].Type == sdk.TypeObject && e.value.kind == kindMap {
-				rows = append(rows, p.showMap(name, e.value, fields[i].Fields, false)...)
+			if fields[i].Type == sdk.TypeObject && e.Value.Kind == yamltree.Map {
+				rows = append(rows, p.showMap(name, e.Value, fields[i].Fields, false)...)
 				continue
 			}
 			if !sensitiveElem(fields[i]) {
-				row.Value = e.value.text
-				if e.value.kind == kindList || e.value.kind == kindMap {
-					row.Value = string(e.value.json())
+				row.Value = e.Value.Text
+				if e.Value.Kind == yamltree.List || e.Value.Kind == yamltree.Map {
+					row.Value = string(e.Value.JSON())
 				}
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/yamltree"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -85,27 +86,27 @@ func formatSize(n int64) string {
 }
 
 // checkNode returns what is wrong with a value of a file.
-func (s *Setting) checkNode(n *node) (msg, remedy string) {
-	want := map[Type][]nodeKind{
-		TypeText: {kindText}, TypeBool: {kindBool}, TypeInt: {kindInt}, TypeNumber: {kindInt, kindFloat},
-		TypeDuration: {kindText}, TypeSize: {kindText, kindInt}, TypeMap: {kindMap},
+func (s *Setting) checkNode(n *yamltree.Node) (msg, remedy string) {
+	want := map[Type][]yamltree.Kind{
+		TypeText: {yamltree.Text}, TypeBool: {yamltree.Bool}, TypeInt: {yamltree.Int}, TypeNumber: {yamltree.Int, yamltree.Float},
+		TypeDuration: {yamltree.Text}, TypeSize: {yamltree.Text, yamltree.Int}, TypeMap: {yamltree.Map},
 	}[s.Type]
-	if !slices.Contains(want, n.kind) {
-		msg := fmt.Sprintf("wants %s, has %s", s.Type.words(), n.kind)
+	if !slices.Contains(want, n.Kind) {
+		msg := fmt.Sprintf("wants %s, has %s", s.Type.words(), n.Kind)
 		switch {
-		case n.kind == kindNull:
+		case n.Kind == yamltree.Null:
 			return msg, "give it a value or remove the key"
-		case s.Type == TypeText && n.kind != kindList && n.kind != kindMap:
+		case s.Type == TypeText && n.Kind != yamltree.List && n.Kind != yamltree.Map:
 			return msg, "put it in quotes"
-		case s.Type == TypeDuration && (n.kind == kindInt || n.kind == kindFloat):
-			return msg, "add a unit, such as " + n.text + "s"
+		case s.Type == TypeDuration && (n.Kind == yamltree.Int || n.Kind == yamltree.Float):
+			return msg, "add a unit, such as " + n.Text + "s"
 		}
 		return msg, ""
 	}
 	if s.Type == TypeMap {
 		return "", ""
 	}
-	_, msg, remedy = s.parse(n.text)
+	_, msg, remedy = s.parse(n.Text)
 	return msg, remedy
 }
 

@@ -1,10 +1,8 @@
-package config
+package yamltree
 
 import (
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -27,12 +25,12 @@ func TestYAMLValues(t *testing.T) {
 		{"keys", "1: a\ntrue: b\n1.5: c\n\"q\": d\n", `{"1":"a","true":"b","1.5":"c","q":"d"}`},
 		{"markup", "a: <&>\n", "{\"a\":\"\\u003c\\u0026\\u003e\"}"},
 	} {
-		n, err := parseYAML([]byte(c.in))
+		n, err := Parse([]byte(c.in))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := string(n.json()); got != c.want || !json.Valid(n.json()) {
+		if got := string(n.JSON()); got != c.want || !json.Valid(n.JSON()) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -49,59 +47,34 @@ func TestYAMLBombs(t *testing.T) {
 		"laughs": laughs, "brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 50_000), "dashes": strings.Repeat("- ", 100_000),
 		"questions": strings.Repeat("? ", 100_000), "itself": "a: &a [*a]\n",
 	} {
-		_, err := parseYAML([]byte(in))
-		var se *syntaxError
+		_, err := Parse([]byte(in))
+		var se *SyntaxError
 		if !errors.As(err, &se) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
 
-// FuzzLoad looks for files that panic, and for accepted ones whose problems or
-// values can't be shown.
-func FuzzLoad(f *testing.F) {
-	for _, s := range []string{
-		"default_provider: local\n", "providers:\n  prod: {kind: docker, config: {host: a, registries: [{server: b}]}}\n", "a: &a [*a]\n", "? [a]\n: b\n",
-		"retention: {logs: 30d}\nlog: {max_bytes: 1Gi}\n", "owner: !!binary aGk=\n", "owner: |2\n  x\n", "%YAML 1.2\n---\nowner: a\n", "a: 'x\n", "<<: {owner: a}\n",
-		"providers: {docker: , local: {config: {}}}\n", "plugins: {a: {b: [1, .nan]}}\n", "- - - a\n", "\t\n", "owner: \"\\ud800\"\n", "&a: b\n", "*a : b\n", "!!map\n", "? \n", "a: ! x\n",
-	} {
+// FuzzParse looks for files that panic, and for trees that give no JSON or no
+// places.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"a: [1, {b: 2}]\n", "a: &x {b: 1}\nc: *x\n", "- - a\n", "? [a]\n: b\n", "<<: {a: b}\n", "a: |2\n  x\n", "a: 'x\n"} {
 		f.Add([]byte(s))
 	}
-	dir := f.TempDir()
-	path := filepath.Join(dir, FileName)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 4096 {
 			t.Skip("the parser's time grows with the square of the size")
 		}
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c, err := Load(t.Context(), LoadRequest{Env: env(), ExplicitFile: path, Dir: dir})
+		n, err := Parse(data)
 		if err != nil {
-			ps := ProblemsOf(err)
-			if len(ps) == 0 || err.Error() == "" {
-				t.Fatalf("%q: no problems in %v", data, err)
-			}
-			for _, p := range ps {
-				if p.ID == "" || p.Message == "" || p.Origin.Kind == FromFile && p.Origin.Name != path {
-					t.Fatalf("%q: problem %+v", data, p)
-				}
+			var se *SyntaxError
+			if !errors.As(err, &se) || se.Line < 1 || se.Column < 1 || se.Message == "" {
+				t.Fatalf("%q: %v", data, err)
 			}
 			return
 		}
-		for _, r := range c.Show(testDrivers()) {
-			if r.Name == "" {
-				t.Fatalf("%q: row %+v", data, r)
-			}
-		}
-		if err := c.Validate(testDrivers()); err != nil && len(ProblemsOf(err)) == 0 {
-			t.Fatalf("%q: %v", data, err)
-		}
-		for _, name := range c.ProviderNames() {
-			p, err := c.Provider(name)
-			if err != nil || p.Kind == "" || len(p.Config) > 0 && !json.Valid(p.Config) {
-				t.Fatalf("%q: provider %+v, %v", data, p, err)
-			}
+		if !json.Valid(n.JSON()) || n.Line < 1 || n.Column < 1 {
+			t.Fatalf("%q: %s at %d:%d", data, n.JSON(), n.Line, n.Column)
 		}
 	})
 }
