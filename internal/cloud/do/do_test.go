@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,9 +59,25 @@ func list(x *Session) error {
 
 // TestErrors: each answer has its class, DigitalOcean's words, and no token.
 func TestErrors(t *testing.T) {
-	answer := func(http.ResponseWriter) {}
-	calls := 0
-	x := open(t, Settings{PerMinute: 1000000, Endpoint: serve(t, func(w http.ResponseWriter, _ *http.Request) { calls++; answer(w) })})
+	var mu sync.Mutex // calls come on several connections
+	var calls int
+	var answer func(http.ResponseWriter)
+	x := open(t, Settings{PerMinute: 1000000, Endpoint: serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		answer(w)
+	})})
+	// ask makes the call, and counts the requests that came of it.
+	ask := func(f func(http.ResponseWriter)) (int, error) {
+		mu.Lock()
+		calls, answer = 0, f
+		mu.Unlock()
+		err := list(x)
+		mu.Lock()
+		defer mu.Unlock()
+		return calls, err
+	}
 	for _, c := range []struct {
 		status    int
 		body      string
@@ -82,14 +99,12 @@ func TestErrors(t *testing.T) {
 		{200, `{"apps":`, sdk.Unavailable, true},
 		{200, `{"apps":7}`, sdk.Unavailable, true},
 	} {
-		answer = func(w http.ResponseWriter) {
+		calls, err := ask(func(w http.ResponseWriter) {
 			w.Header().Set("Location", "https://example.com/")
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(c.status)
 			fmt.Fprint(w, c.body)
-		}
-		calls = 0
-		err := list(x)
+		})
 		var e *sdk.Error
 		if !errors.As(err, &e) || e.Code != c.code || e.Retryable != c.retryable || c.status == 429 && e.RetryAfter != 7*time.Second || calls != 1 {
 			t.Errorf("%d %s: %v (%d calls)", c.status, c.body, err, calls)
@@ -98,8 +113,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%d: %v", c.status, err)
 		}
 	}
-	answer = func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
-	if err := list(x); !errors.Is(err, sdk.Unavailable) || sdk.IsClear(err) {
+	if _, err := ask(func(http.ResponseWriter) { panic(http.ErrAbortHandler) }); !errors.Is(err, sdk.Unavailable) || sdk.IsClear(err) {
 		t.Errorf("cut: %v", err)
 	}
 }
