@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,9 +155,9 @@ func TestErrors(t *testing.T) {
 // TestExecPlugin: a kubeconfig's plugin gives the credentials, and its failure is
 // one of credentials, before anything is sent.
 func TestExecPlugin(t *testing.T) {
-	calls := 0
+	var calls atomic.Int32
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls++
+		calls.Add(1)
 		if r.Header.Get("Authorization") != "Bearer from-plugin" {
 			w.WriteHeader(http.StatusForbidden)
 		}
@@ -173,7 +174,7 @@ func TestExecPlugin(t *testing.T) {
 		"good": {`"echo '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"from-plugin\"}}'"`, 0},
 		"bad":  {`"exit 3"`, sdk.Unauthenticated},
 	} {
-		calls = 0
+		calls.Store(0)
 		c := config(t, server.URL, plugin(k.script))
 		text, err := os.ReadFile(c["KUBECONFIG"])
 		if err != nil {
@@ -186,8 +187,8 @@ func TestExecPlugin(t *testing.T) {
 		}
 		var out map[string]any
 		err = x.Get(t.Context(), "get", Jobs("n", "j"), nil, &out)
-		if sdk.CodeOf(err) != k.code || k.code != 0 && calls > 0 {
-			t.Errorf("%s: got %v after %d calls", name, err, calls)
+		if sdk.CodeOf(err) != k.code || k.code != 0 && calls.Load() > 0 {
+			t.Errorf("%s: got %v after %d calls", name, err, calls.Load())
 		}
 		var e *sdk.Error
 		if k.code != 0 && (!errors.As(err, &e) || e.Reason != sdk.ReasonCredentials) {

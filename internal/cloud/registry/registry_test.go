@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -28,10 +30,13 @@ func digestOf(s string) string {
 // server is a registry that gives documents by path to whoever has its token, and
 // tokens to its user.
 func server(t *testing.T, docs map[string]string) (host string, asked func() []string) {
+	var mu sync.Mutex
 	var calls []string
 	var web *httptest.Server
 	web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		calls = append(calls, r.URL.Path)
+		mu.Unlock()
 		if r.URL.Path == "/token" {
 			user, pass, ok := r.BasicAuth()
 			if r.URL.Query().Get("scope") != "repository:team/app:pull" || r.URL.Query().Get("service") != "test, service" || ok && (user != "u" || pass != password) {
@@ -60,7 +65,11 @@ func server(t *testing.T, docs map[string]string) (host string, asked func() []s
 		_, _ = w.Write([]byte(doc))
 	}))
 	t.Cleanup(web.Close)
-	return strings.TrimPrefix(web.URL, "http://"), func() []string { return calls }
+	return strings.TrimPrefix(web.URL, "http://"), func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(calls)
+	}
 }
 
 func TestEntrypoint(t *testing.T) {
