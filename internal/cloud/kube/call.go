@@ -185,6 +185,20 @@ func (x *Session) Stream(ctx context.Context, op string, at Place, query url.Val
 	return &stream{ReadCloser: resp.Body, end: func() { cancel(nil) }}, nil
 }
 
+// OpenLog opens the log of a pod's container from the second of since on, each line
+// behind its stamp; a zero since is from the beginning.
+// https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#get-read-log-of-the-specified-pod
+func (x *Session) OpenLog(ctx context.Context, op, namespace, pod, container string, since time.Time, follow bool) (io.ReadCloser, error) {
+	query := url.Values{"container": {container}, "timestamps": {"true"}}
+	if follow {
+		query.Set("follow", "true")
+	}
+	if !since.IsZero() {
+		query.Set("sinceTime", since.UTC().Truncate(time.Second).Format(time.RFC3339))
+	}
+	return x.Stream(ctx, op, Log(namespace, pod), query)
+}
+
 type stream struct {
 	io.ReadCloser
 	end func()

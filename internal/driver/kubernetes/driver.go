@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
+	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -22,16 +23,6 @@ const Kind = "kubernetes"
 // batchMax is the most handles of one JobStatuses call: their IDs stand in a
 // selector within the call's address.
 const batchMax = 100
-
-const (
-	// maxTimeout is below what a pod's deadline may be, 2^31-1 seconds.
-	maxTimeout = 365 * 24 * time.Hour
-	// minGrace is the least time that the kubelet gives between TERM and KILL.
-	// https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/kubelet/kuberuntime/kuberuntime_container.go
-	minGrace     = 2 * time.Second
-	maxGrace     = 24 * time.Hour
-	defaultGrace = 30 * time.Second
-)
 
 // Driver returns the driver. Providers that come of one value share the budget of
 // calls to their API server.
@@ -44,7 +35,7 @@ func Driver() sdk.Driver {
 		Options:    optionsSchema(),
 		Guarantees: guarantees(),
 		Support:    support(),
-		Schemes:    []string{schemeKube, schemeEnv, schemeFile},
+		Schemes:    []string{podspec.SchemeKube, podspec.SchemeEnv, podspec.SchemeFile},
 		Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 			p, err := open(r, budgets)
 			if err != nil {
@@ -65,8 +56,8 @@ func guarantees() sdk.Guarantees {
 		Argv:           sdk.ArgvSubstituting,
 		ExitCode:       sdk.ExitCodeProcess,
 		CancelReadBack: true,
-		Grace:          sdk.GraceGuarantee{Supported: true, Min: minGrace, Max: maxGrace, Default: defaultGrace, AtLaunch: true},
-		Deadline:       sdk.DeadlineGuarantee{Native: true, Min: time.Second, Max: maxTimeout, FromSubmit: true},
+		Grace:          sdk.GraceGuarantee{Supported: true, Min: podspec.MinGrace, Max: podspec.MaxGrace, Default: podspec.DefaultGrace, AtLaunch: true},
+		Deadline:       sdk.DeadlineGuarantee{Native: true, Min: time.Second, Max: podspec.MaxTimeout, FromSubmit: true},
 		Evidence:       defaultTTL,
 		Secrets:        sdk.SecretReference,
 		// The runtime keeps lines with a stamp, stdout and stderr in one file.

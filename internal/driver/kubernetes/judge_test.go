@@ -8,14 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
 	"github.com/windlass-run/windlass/sdk"
 )
 
 // terminated is a pod whose main container is over.
 func terminated(phase corev1.PodPhase, code int32, reason string, change ...func(*corev1.Pod)) corev1.Pod {
 	at := metav1.NewTime(time.Unix(1e9, 0))
-	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: mainContainer}}}, Status: corev1.PodStatus{Phase: phase,
-		ContainerStatuses: []corev1.ContainerStatus{{Name: mainContainer, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: podspec.Main}}}, Status: corev1.PodStatus{Phase: phase,
+		ContainerStatuses: []corev1.ContainerStatus{{Name: podspec.Main, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: code, Reason: reason, StartedAt: at, FinishedAt: at}}}}}}
 	for _, f := range change {
 		f(&pod)

@@ -15,12 +15,6 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// pageSize is how many objects one call of a list returns.
-const pageSize = "500"
-
-// maxRestarts bounds how often a list is begun again.
-const maxRestarts = 5
-
 // sight is what the cluster has of an attempt.
 type sight struct {
 	job  *batchv1.Job // nil when it isn't there
@@ -70,30 +64,11 @@ func (p *provider) jobsOf(ctx context.Context, op, selector string) ([]batchv1.J
 	return list(ctx, p, op, kube.Jobs(p.session.Namespace, ""), selector, func(l *batchv1.JobList) ([]batchv1.Job, string) { return l.Items, l.Continue })
 }
 
-// list reads all pages of a list. Where its place is forgotten in between it
-// begins again.
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
+// list reads all pages of a list.
 func list[L, T any](ctx context.Context, p *provider, op string, at kube.Place, selector string, of func(*L) ([]T, string)) ([]T, error) {
-	var out []T
-	query := url.Values{"labelSelector": {selector}, "limit": {pageSize}}
-	for restarts := 0; ; {
-		page := new(L)
-		err := p.spend(ctx, op, func() error { return p.session.Get(ctx, op, at, query, page) })
-		if kube.Expired(err) && restarts < maxRestarts {
-			restarts, out = restarts+1, nil
-			query.Del("continue")
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		items, next := of(page)
-		out = append(out, items...)
-		if next == "" {
-			return out, nil
-		}
-		query.Set("continue", next)
-	}
+	return kube.List(selector, func(query url.Values, page *L) error {
+		return p.spend(ctx, op, func() error { return p.session.Get(ctx, op, at, query, page) })
+	}, of)
 }
 
 // attempts is a selector of the pods and Jobs of several handles.

@@ -10,9 +10,9 @@ import (
 func TestPage(t *testing.T) {
 	words := []string{"log_stall", "NetworkPolicy"}
 	for _, r := range rights() {
-		resource := r.resource
-		if r.sub != "" {
-			resource += "/" + r.sub
+		resource := r.Resource
+		if r.Sub != "" {
+			resource += "/" + r.Sub
 		}
 		words = append(words, resource)
 	}

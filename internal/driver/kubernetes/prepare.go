@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
+	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -21,9 +22,6 @@ const opPrepare = "prepare job"
 const (
 	// defaultTTL is how long an ended Job stays if nobody cleans up.
 	defaultTTL = 24 * time.Hour
-	// startSlack is what the pod's deadline leaves for its start where no start
-	// time-out is set.
-	startSlack = 10 * time.Minute
 	// farSlack is how far beyond the pod's deadline the Job's own lies, which
 	// deletes the pod with its log: it is for a pod that no node ever took.
 	farSlack = 24 * time.Hour
@@ -34,22 +32,8 @@ const (
 
 // plan is a launch in the making.
 type plan struct {
-	p        *provider
-	spec     sdk.JobSpec
-	place    placement
-	name     string
-	sealed   map[string]string
-	problems []sdk.Problem
-	fitted   []sdk.Fitted
-	warnings []string
-}
-
-func (l *plan) bad(code sdk.Code, field, value, format string, args ...any) {
-	l.problems = append(l.problems, sdk.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...), Code: code})
-}
-
-func (l *plan) fit(field, value, why string) {
-	l.fitted = append(l.fitted, sdk.Fitted{Field: field, Value: value, Why: why})
+	podspec.Plan
+	p *provider
 }
 
 // PrepareJob implements sdk.JobRunner. It makes no call.
@@ -60,85 +44,55 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	l := sdk.Launch{V: sdk.LaunchVersion, Kind: Kind, Identity: p.identity, RunID: r.RunID, AttemptID: r.AttemptID, Attempt: r.Attempt,
 		Owner: p.owner, LedgerID: p.ledgerID, Secrets: r.Spec.Secrets, Stdin: r.Spec.Stdin, Expires: r.Expires,
 		Resubmit: sdk.ResubmitRule{By: sdk.SubmitByName}}
-	w := &plan{p: p, spec: r.Spec, name: objectName(r.AttemptID), problems: sdk.ValidateSpec(r.Spec)}
+	w := &plan{p: p, Plan: podspec.Plan{Spec: r.Spec, Name: objectName(r.AttemptID), Problems: sdk.ValidateSpec(r.Spec)}}
 	var o options
 	if ps := optionsSchema().Validate("options", r.Spec.Options); len(ps) > 0 {
-		w.problems = append(w.problems, ps...)
+		w.Problems = append(w.Problems, ps...)
 	} else if len(r.Spec.Options) > 0 {
 		if err := json.Unmarshal(r.Spec.Options, &o); err != nil {
 			return l, p.fail(sdk.InvalidArgument, opPrepare, err)
 		}
 	}
-	w.place = p.cfg.placement.with(o.placement)
-	for _, problem := range w.place.problems() {
+	w.Place = p.cfg.Placement.With(o.Placement)
+	for _, problem := range w.Place.Problems() {
 		problem.Field = "options." + problem.Field
-		w.problems = append(w.problems, problem)
+		w.Problems = append(w.Problems, problem)
 	}
-	w.refuseFields()
-	w.fitProfile()
+	w.RefuseFields()
+	w.FitProfile()
+	if w.Spec.Profile == sdk.ProfileStrict {
+		w.Warnings = append(w.Warnings, unseen)
+	}
 	req := request{Job: w.job(r)}
-	req.Sealed = w.sealed
-	if w.spec.Profile == sdk.ProfileStrict {
+	req.Sealed = w.Sealed
+	if w.Spec.Profile == sdk.ProfileStrict {
 		req.Policy = w.policy(req.Job.ObjectMeta)
 	}
 	if d := req.Job.Spec.Template.Spec.ActiveDeadlineSeconds; d != nil {
 		l.NativeDeadline = time.Duration(*d) * time.Second
 	}
-	if len(w.problems) == 0 {
-		l.Names = map[string]string{"job": w.name}
+	if len(w.Problems) == 0 {
+		l.Names = map[string]string{"job": w.Name}
 		if len(req.Sealed) > 0 {
-			l.Names["secret"] = w.name
+			l.Names["secret"] = w.Name
 		}
 		if req.Policy != nil {
-			l.Names["networkpolicy"] = w.name
+			l.Names["networkpolicy"] = w.Name
 		}
 		var err error
 		if l.Request, err = sdk.EncodeCanonical(req); err != nil {
 			return l, p.fail(sdk.Internal, opPrepare, err)
 		}
 		if len(l.Request) > maxRequest {
-			w.bad(sdk.InvalidArgument, "env", fmt.Sprintf("%d bytes", len(l.Request)), "the Job would have more than the %d bytes that a cluster surely takes: shorten env or args", maxRequest)
+			w.Bad(sdk.InvalidArgument, "env", fmt.Sprintf("%d bytes", len(l.Request)), "the Job would have more than the %d bytes that a cluster surely takes: shorten env or args", maxRequest)
 		}
 	}
-	l.Problems, l.Fitted, l.Warnings = w.problems, w.fitted, w.warnings
+	l.Problems, l.Fitted, l.Warnings = w.Problems, w.Fitted, w.Warnings
 	if len(l.Problems) > 0 {
 		l.Request, l.Names = nil, nil
 	}
 	return l, nil
 }
-
-// refuseFields refuses what a Job has no place for.
-func (l *plan) refuseFields() {
-	s := l.spec
-	no := func(field, value, why string) { l.bad(sdk.Unimplemented, field, value, "%s", why) }
-	if s.Image == "" {
-		l.bad(sdk.InvalidArgument, "image", "", "Kubernetes runs images, and none is given")
-	}
-	if s.PIDs > 0 {
-		no("pids", fmt.Sprint(s.PIDs), "the number of processes is bounded by the kubelet's configuration alone; leave it out")
-	}
-	if s.Network != "" {
-		no("network", s.Network, "a pod has the cluster's network; leave it out, or deny all traffic by the profile strict")
-	}
-	for i, f := range s.Files {
-		no(fmt.Sprintf("files[%d]", i), f.Path, "input files aren't offered on Kubernetes; put them into the image, or mount a volume")
-	}
-	if s.Stdin == sdk.StdinAttached || s.Stdin == sdk.StdinSpooled {
-		no("stdin", string(s.Stdin), "a Job's pod has no input")
-	}
-	if g := s.Grace; g != nil && (*g < minGrace || *g > maxGrace || *g%time.Second != 0) {
-		l.bad(sdk.InvalidArgument, "grace", g.String(), "Kubernetes gives whole seconds, from %s to %s", minGrace, maxGrace)
-	}
-	if s.Timeout > maxTimeout {
-		l.bad(sdk.InvalidArgument, "timeout", s.Timeout.String(), "is more than %s", maxTimeout)
-	}
-	if s.TTL > maxTimeout {
-		l.bad(sdk.InvalidArgument, "ttl", s.TTL.String(), "is more than %s", maxTimeout)
-	}
-}
-
-// seconds rounds up.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // job is the Job of the attempt: one pod that isn't started again, whatever ends
 // it. Whether there is another attempt isn't for Kubernetes to decide.
@@ -147,7 +101,7 @@ func (l *plan) job(r sdk.PrepareJobRequest) batchv1.Job {
 	labels, annotations := l.labels(r)
 	pod := l.pod()
 	podNotes := maps.Clone(annotations)
-	for k, v := range l.place.Annotations {
+	for k, v := range l.Place.Annotations {
 		if _, ours := podNotes[k]; !ours {
 			podNotes[k] = v
 		}
@@ -155,20 +109,20 @@ func (l *plan) job(r sdk.PrepareJobRequest) batchv1.Job {
 	podLabels := maps.Clone(labels)
 	// A pod's labels in the template can't change, and this one is renewed.
 	delete(podLabels, sdk.LabelExpires)
-	ttl := l.spec.TTL
+	ttl := l.Spec.TTL
 	if ttl <= 0 {
 		ttl = defaultTTL
-		l.fit("ttl", ttl.String(), "Kubernetes deletes the ended Job then, if nobody did before")
+		l.Fit("ttl", ttl.String(), "Kubernetes deletes the ended Job then, if nobody did before")
 	} else if ttl%time.Second != 0 {
-		l.fit("ttl", (time.Duration(seconds(ttl)) * time.Second).String(), "Kubernetes counts whole seconds")
+		l.Fit("ttl", (time.Duration(podspec.Seconds(ttl)) * time.Second).String(), "Kubernetes counts whole seconds")
 	}
 	one, none, notSuspended := int32(1), int32(0), false
-	keep := int32(seconds(ttl)) //nolint:gosec // refuseFields bounds it by a year
+	keep := int32(podspec.Seconds(ttl)) //nolint:gosec // RefuseFields bounds it by a year
 	mode, replace := batchv1.NonIndexedCompletion, batchv1.Failed
-	main := mainContainer
+	main := podspec.Main
 	j := batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
-		ObjectMeta: metav1.ObjectMeta{Name: l.name, Namespace: l.p.session.Namespace, Labels: labels, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: l.Name, Namespace: l.p.session.Namespace, Labels: labels, Annotations: annotations},
 		Spec: batchv1.JobSpec{
 			Parallelism: &one, Completions: &one, BackoffLimit: &none, CompletionMode: &mode, PodReplacementPolicy: &replace, Suspend: &notSuspended,
 			TTLSecondsAfterFinished: &keep,
@@ -181,7 +135,7 @@ func (l *plan) job(r sdk.PrepareJobRequest) batchv1.Job {
 		},
 	}
 	if d := pod.ActiveDeadlineSeconds; d != nil {
-		far := *d + seconds(farSlack)
+		far := *d + podspec.Seconds(farSlack)
 		j.Spec.ActiveDeadlineSeconds = &far
 	}
 	return j
@@ -189,29 +143,17 @@ func (l *plan) job(r sdk.PrepareJobRequest) batchv1.Job {
 
 // pod is the spec of the only pod.
 func (l *plan) pod() corev1.PodSpec {
-	s := l.spec
-	token := l.place.ServiceAccount != "" && s.Profile != sdk.ProfileStrict
-	grace := seconds(defaultGrace)
-	if s.Grace != nil {
-		grace = seconds(*s.Grace)
-	}
+	s := l.Spec
+	token := l.Place.ServiceAccount != "" && s.Profile != sdk.ProfileStrict
+	grace := podspec.Seconds(l.Grace())
 	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &token, TerminationGracePeriodSeconds: &grace}
-	if err := l.place.fill(&pod); err != nil {
-		return pod // placement.problems has said so
-	}
-	if t := s.Timeout; t > 0 && t <= maxTimeout {
-		start := startSlack
-		if s.StartTimeout > 0 {
-			start = min(s.StartTimeout, maxTimeout)
-		}
-		d := seconds(t + t/10 + start)
-		pod.ActiveDeadlineSeconds = &d
-	}
-	c := l.container()
-	l.mounts(&pod, &c)
-	l.secure(&pod, &c)
+	l.Place.Fill(&pod)
+	pod.ActiveDeadlineSeconds = l.Deadline()
+	c := l.Container()
+	l.Mounts(&pod, &c)
+	l.Secure(&pod, &c)
 	pod.Containers = []corev1.Container{c}
-	out, err := patched(pod, l.place.Pod)
+	out, err := podspec.Patched(pod, l.Place.Pod)
 	if err != nil {
 		return pod // placement.problems has said so
 	}
@@ -226,14 +168,14 @@ func (l *plan) labels(r sdk.PrepareJobRequest) (labels, annotations map[string]s
 		sdk.LabelOwner: kube.LabelValue(l.p.owner), sdk.LabelLedger: kube.LabelValue(l.p.ledgerID), sdk.LabelExpires: fmt.Sprint(r.Expires.Unix()),
 	}
 	annotations = map[string]string{sdk.LabelOwner: l.p.owner, sdk.LabelLedger: l.p.ledgerID}
-	if l.spec.Name != "" {
-		labels[labelName], annotations[labelName] = kube.LabelValue(l.spec.Name), l.spec.Name
+	if l.Spec.Name != "" {
+		labels[labelName], annotations[labelName] = kube.LabelValue(l.Spec.Name), l.Spec.Name
 	}
-	for _, k := range slices.Sorted(maps.Keys(l.spec.Labels)) {
-		if msg := kube.CheckLabel(k, l.spec.Labels[k]); msg != "" {
-			l.bad(sdk.InvalidArgument, "labels."+k, l.spec.Labels[k], "%s", msg)
+	for _, k := range slices.Sorted(maps.Keys(l.Spec.Labels)) {
+		if msg := kube.CheckLabel(k, l.Spec.Labels[k]); msg != "" {
+			l.Bad(sdk.InvalidArgument, "labels."+k, l.Spec.Labels[k], "%s", msg)
 		}
-		labels[k] = l.spec.Labels[k]
+		labels[k] = l.Spec.Labels[k]
 	}
 	return labels, annotations
 }

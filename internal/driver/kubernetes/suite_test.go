@@ -179,8 +179,8 @@ func TestNamesMissingRights(t *testing.T) {
 	w := newWorld(t, nil)
 	var names []string
 	for _, r := range rights() {
-		for _, verb := range r.verbs {
-			names = append(names, r.name(verb))
+		for _, verb := range r.Verbs {
+			names = append(names, r.Name(verb))
 		}
 	}
 	w.NamesMissingRights(w.Open(), names, func(right string) func() { return w.deny(right) })

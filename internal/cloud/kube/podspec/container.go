@@ -1,4 +1,4 @@
-package kubernetes
+package podspec
 
 import (
 	"fmt"
@@ -16,20 +16,24 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// volumePrefix starts the names of the volumes that we make.
-const volumePrefix = sdk.LabelPrefix
+const (
+	// VolumePrefix starts the names of the volumes that we make.
+	VolumePrefix = sdk.LabelPrefix
+	// Main is the container that decides; others are sidecars.
+	Main = "main"
+)
 
-// container says what runs.
-func (l *plan) container() corev1.Container {
-	s := l.spec
-	c := corev1.Container{Name: mainContainer, Image: s.Image, WorkingDir: s.Workdir, ImagePullPolicy: corev1.PullPolicy(l.place.ImagePullPolicy)}
+// Container says what runs. What Kubernetes can't do becomes a problem.
+func (l *Plan) Container() corev1.Container {
+	s := l.Spec
+	c := corev1.Container{Name: Main, Image: s.Image, WorkingDir: s.Workdir, ImagePullPolicy: corev1.PullPolicy(l.Place.ImagePullPolicy)}
 	if s.Workdir != "" && !path.IsAbs(s.Workdir) {
-		l.bad(sdk.InvalidArgument, "workdir", s.Workdir, "needs an absolute path")
+		l.Bad(sdk.InvalidArgument, "workdir", s.Workdir, "needs an absolute path")
 	}
 	l.command(&c)
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
 		if !utf8.ValidString(s.Env[k]) {
-			l.bad(sdk.Unimplemented, "env."+k, "", "is not UTF-8, and Kubernetes takes text alone")
+			l.Bad(sdk.Unimplemented, "env."+k, "", "is not UTF-8, and Kubernetes takes text alone")
 		}
 		l.variable(k)
 		c.Env = append(c.Env, corev1.EnvVar{Name: k, Value: kube.Escape(s.Env[k])})
@@ -41,10 +45,10 @@ func (l *plan) container() corev1.Container {
 
 // variable refuses what Kubernetes takes for no name of a variable.
 // https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables
-func (l *plan) variable(name string) {
+func (l *Plan) variable(name string) {
 	for i := range len(name) {
 		if name[i] < 0x20 || name[i] > 0x7e {
-			l.bad(sdk.Unimplemented, "env."+name, "", "Kubernetes takes printable ASCII alone in a variable's name")
+			l.Bad(sdk.Unimplemented, "env."+name, "", "Kubernetes takes printable ASCII alone in a variable's name")
 			return
 		}
 	}
@@ -54,25 +58,25 @@ func (l *plan) variable(name string) {
 // wire: a cleared entrypoint moves the command's first word into its place, and
 // cleared arguments follow from a set entrypoint, which drops the image's own.
 // https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/
-func (l *plan) command(c *corev1.Container) {
-	s := l.spec
+func (l *Plan) command(c *corev1.Container) {
+	s := l.Spec
 	for field, list := range map[string]sdk.Argv{"entrypoint": s.Entrypoint, "args": s.Args, "image_entrypoint": s.ImageEntrypoint} {
 		for i, a := range list {
 			if !utf8.ValidString(a) {
-				l.bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), "", "is not UTF-8, and Kubernetes takes text alone")
+				l.Bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), "", "is not UTF-8, and Kubernetes takes text alone")
 			}
 		}
 	}
 	entry, args := []string(s.Entrypoint), []string(s.Args)
 	if s.Entrypoint == nil && s.Args != nil && len(s.Args) == 0 {
 		if s.ImageEntrypoint == nil {
-			l.bad(sdk.FailedPrecondition, "args", "[]", "Kubernetes can't clear the image's arguments; say entrypoint, or image_entrypoint, which is then used")
+			l.Bad(sdk.FailedPrecondition, "args", "[]", "Kubernetes can't clear the image's arguments; say entrypoint, or image_entrypoint, which is then used")
 			return
 		}
 		entry = s.ImageEntrypoint
 	}
 	if len(entry) == 0 && len(args) == 0 && (s.Entrypoint != nil || s.Args != nil) {
-		l.bad(sdk.InvalidArgument, "args", "", "nothing is left to run: entrypoint and args are both empty")
+		l.Bad(sdk.InvalidArgument, "args", "", "nothing is left to run: entrypoint and args are both empty")
 		return
 	}
 	if s.Entrypoint != nil && len(entry) == 0 {
@@ -90,8 +94,8 @@ func escaped(list []string) []string {
 }
 
 // resources asks for as much as it allows, so that the node has it.
-func (l *plan) resources(c *corev1.Container) {
-	s := l.spec
+func (l *Plan) resources(c *corev1.Container) {
+	s := l.Spec
 	r := corev1.ResourceList{}
 	if s.CPU > 0 {
 		r[corev1.ResourceCPU] = *resource.NewMilliQuantity(s.CPU, resource.DecimalSI)
@@ -103,18 +107,18 @@ func (l *plan) resources(c *corev1.Container) {
 		r[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(s.EphemeralStorage, resource.BinarySI)
 	}
 	if s.GPU > 0 {
-		r[corev1.ResourceName(l.place.GPUResource)] = *resource.NewQuantity(s.GPU, resource.DecimalSI)
+		r[corev1.ResourceName(l.Place.GPUResource)] = *resource.NewQuantity(s.GPU, resource.DecimalSI)
 	}
 	if len(r) > 0 {
 		c.Resources = corev1.ResourceRequirements{Limits: r, Requests: r.DeepCopy()}
 	}
 }
 
-// mounts adds volumes: memory, and claims of the namespace.
-func (l *plan) mounts(pod *corev1.PodSpec, c *corev1.Container) {
-	for i, m := range l.spec.Mounts {
+// Mounts adds volumes: memory, and claims of the namespace.
+func (l *Plan) Mounts(pod *corev1.PodSpec, c *corev1.Container) {
+	for i, m := range l.Spec.Mounts {
 		field := fmt.Sprintf("mounts[%d]", i)
-		v := corev1.Volume{Name: fmt.Sprintf("%s%d", volumePrefix, i)}
+		v := corev1.Volume{Name: fmt.Sprintf("%s%d", VolumePrefix, i)}
 		switch m.Type {
 		case sdk.MountTmpfs:
 			v.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
@@ -123,16 +127,16 @@ func (l *plan) mounts(pod *corev1.PodSpec, c *corev1.Container) {
 			}
 		case sdk.MountVolume:
 			if msg := kube.CheckName(m.Source); msg != "" {
-				l.bad(sdk.InvalidArgument, field+".source", m.Source, "is no name of a PersistentVolumeClaim: %s", msg)
+				l.Bad(sdk.InvalidArgument, field+".source", m.Source, "is no name of a PersistentVolumeClaim: %s", msg)
 				continue
 			}
 			v.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: m.Source, ReadOnly: m.ReadOnly}
 		default:
-			l.bad(sdk.Unimplemented, field, m.Target, "a folder of a node isn't mounted: use tmpfs, or volume with the name of a PersistentVolumeClaim")
+			l.Bad(sdk.Unimplemented, field, m.Target, "a folder of a node isn't mounted: use tmpfs, or volume with the name of a PersistentVolumeClaim")
 			continue
 		}
 		if strings.Contains(m.Target, ":") {
-			l.bad(sdk.InvalidArgument, field+".target", m.Target, "Kubernetes takes no colon in a path")
+			l.Bad(sdk.InvalidArgument, field+".target", m.Target, "Kubernetes takes no colon in a path")
 		}
 		pod.Volumes = append(pod.Volumes, v)
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: m.Target, ReadOnly: m.ReadOnly})
@@ -140,11 +144,11 @@ func (l *plan) mounts(pod *corev1.PodSpec, c *corev1.Container) {
 }
 
 // user sets whom the container runs as: the API takes numbers alone.
-func (l *plan) user(sc *corev1.SecurityContext) {
-	if l.spec.User == "" {
+func (l *Plan) user(sc *corev1.SecurityContext) {
+	if l.Spec.User == "" {
 		return
 	}
-	uid, gid, both := strings.Cut(l.spec.User, ":")
+	uid, gid, both := strings.Cut(l.Spec.User, ":")
 	id := func(text string) *int64 {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 0 {
@@ -157,6 +161,6 @@ func (l *plan) user(sc *corev1.SecurityContext) {
 		sc.RunAsGroup = id(gid)
 	}
 	if sc.RunAsUser == nil || both && sc.RunAsGroup == nil {
-		l.bad(sdk.Unimplemented, "user", l.spec.User, "Kubernetes takes UID or UID:GID, in numbers")
+		l.Bad(sdk.Unimplemented, "user", l.Spec.User, "Kubernetes takes UID or UID:GID, in numbers")
 	}
 }

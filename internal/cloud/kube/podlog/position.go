@@ -1,4 +1,4 @@
-package kubernetes
+package podlog
 
 import (
 	"fmt"
@@ -24,6 +24,8 @@ type position struct {
 	stamp time.Time
 	count int
 	part  int
+	// bytes is how many of the job's own bytes of this pod were given.
+	bytes int64
 }
 
 // The members of a cursor.
@@ -33,23 +35,27 @@ const (
 	cursorStamp  = "stamp"
 	cursorCount  = "count"
 	cursorPart   = "part"
+	cursorBytes  = "bytes"
 )
 
-func (p position) cursor() *sdk.LogCursor {
-	c := &sdk.LogCursor{V: sdk.CursorVersion, Kind: Kind, Position: map[string]string{cursorPod: p.uid, cursorLaunch: strconv.Itoa(p.launch)}}
+func (p position) cursor(kind string) *sdk.LogCursor {
+	c := &sdk.LogCursor{V: sdk.CursorVersion, Kind: kind, Position: map[string]string{cursorPod: p.uid, cursorLaunch: strconv.Itoa(p.launch)}}
 	if !p.stamp.IsZero() {
 		c.Position[cursorStamp] = p.stamp.Format(time.RFC3339Nano)
 		c.Position[cursorCount], c.Position[cursorPart] = strconv.Itoa(p.count), strconv.Itoa(p.part)
 	}
+	if p.bytes > 0 {
+		c.Position[cursorBytes] = strconv.FormatInt(p.bytes, 10)
+	}
 	return c
 }
 
-func readPosition(c *sdk.LogCursor) (position, error) {
+func readPosition(kind string, c *sdk.LogCursor) (position, error) {
 	var p position
 	if c == nil {
 		return p, nil
 	}
-	if c.Kind != Kind || c.V > sdk.CursorVersion {
+	if c.Kind != kind || c.V > sdk.CursorVersion {
 		return p, fmt.Errorf("a cursor of kind %q, version %d, isn't ours", c.Kind, c.V)
 	}
 	m := c.Position
@@ -63,6 +69,13 @@ func readPosition(c *sdk.LogCursor) (position, error) {
 			return p, fmt.Errorf("a cursor's %s is %q", key, m[key])
 		}
 		*to = n
+	}
+	if m[cursorBytes] != "" {
+		n, err := strconv.ParseInt(m[cursorBytes], 10, 64)
+		if err != nil || n < 0 {
+			return p, fmt.Errorf("a cursor's %s is %q", cursorBytes, m[cursorBytes])
+		}
+		p.bytes = n
 	}
 	if m[cursorStamp] != "" {
 		var err error
