@@ -1,0 +1,246 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Jobs runs executions as runs of the engine: each has its row in the ledger,
+// a holder, and everything else that windlass run gives.
+type Jobs struct {
+	Engine Engine
+	// Keeper is nil where none may be used.
+	Keeper Keeper
+	// Mind, when not nil, looks after a run until ctx ends: where its holder
+	// dies, it finds another.
+	Mind func(ctx context.Context, run sdk.ID)
+	// Attempts reads the attempts of a run.
+	Attempts func(ctx context.Context, run sdk.ID) ([]ledger.Attempt, error)
+	// Actor is who asks; never empty.
+	Actor string
+	// Ambient gives what a provider's jobs inherit of the submitter's folder and
+	// environment, nil where they inherit nothing.
+	Ambient func(provider string, spec sdk.JobSpec) (*sdk.Ambient, error)
+	// Now is the clock that durations are told by.
+	Now func() time.Time
+}
+
+// jobs is an environment whose executions are runs on one provider.
+type jobs struct {
+	*Jobs
+	name     string
+	provider Provider
+	// standing is the profile of an execution that sets none; unset is the
+	// strongest that the provider takes.
+	standing sdk.Profile
+	// ttl stands for one that isn't set.
+	ttl time.Duration
+}
+
+var _ Environment = (*jobs)(nil)
+
+// Name implements Environment.
+func (j *jobs) Name() string { return j.name }
+
+// Support implements Environment: it is the driver's, under a step's names.
+func (j *jobs) Support() []sdk.FieldSupport {
+	out := make([]sdk.FieldSupport, 0, len(Fields()))
+	for _, f := range Fields() {
+		row := sdk.FieldSupport{Field: f, Values: "as the provider takes it"}
+		for _, s := range j.provider.Support {
+			if s.Field == jobName(f) {
+				row.Values, row.Refused = s.Values, s.Refused
+			}
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// Check implements Environment.
+func (j *jobs) Check(e Exec) []sdk.Problem {
+	ps := append(e.Validate(), Refused(j, e)...)
+	if e.Image == "" && !j.provider.NoImage {
+		ps = append(ps, sdk.Problem{Field: "image", Message: "is needed here", Code: sdk.InvalidArgument})
+	}
+	return ps
+}
+
+// Exec implements Environment.
+func (j *jobs) Exec(ctx context.Context, r Request) (Result, error) {
+	begun := j.Now()
+	if ps := j.Check(r.Exec); len(ps) > 0 {
+		return Result{}, j.refusal(ps)
+	}
+	sub, profile, err := j.submit(ctx, r)
+	if err != nil {
+		return Result{}, err
+	}
+	id := sub.Run.ID
+	r.Output.Started(id)
+	for _, w := range sub.Launch.Warnings {
+		r.Output.Note(w)
+	}
+	out := &relay{to: r.Output}
+	s := stay{j: j.Jobs, run: id, note: out.note, item: out.item, stop: r.Stop, why: r.Why}
+	run, err := s.see(ctx)
+	if err != nil {
+		return Result{RunID: id, Profile: profile}, fmt.Errorf("run %s: %w", id.Short(), err)
+	}
+	s.settle(ctx)
+	res := resultOf(run, j.last(ctx, id))
+	res.Profile, res.Duration = profile, j.Now().Sub(begun)
+	return res, nil
+}
+
+// errStopped is the end of an execution that hadn't begun.
+func errStopped() error {
+	return sdk.Errorf(sdk.Canceled, "start the execution", "it was cancelled before it began")
+}
+
+// submit makes the run. Stop ends the call while there is no row yet; what may
+// have been made then stands in the ledger, and is taken up by the next command.
+func (j *jobs) submit(ctx context.Context, r Request) (control.Submitted, sdk.Profile, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	select {
+	case <-r.Stop:
+		return control.Submitted{}, "", errStopped()
+	default:
+	}
+	stopped := make(chan bool, 1)
+	go func() {
+		select {
+		case <-r.Stop:
+			stopped <- true
+			cancel()
+		case <-ctx.Done():
+			stopped <- false
+		}
+	}()
+	sub, profile, err := j.submitAny(ctx, r)
+	cancel()
+	if <-stopped && err != nil {
+		return control.Submitted{}, "", errStopped()
+	}
+	return sub, profile, err
+}
+
+// submitAny makes the run under the first profile that the provider takes.
+func (j *jobs) submitAny(ctx context.Context, r Request) (control.Submitted, sdk.Profile, error) {
+	e := r.Exec
+	if e.TTL == 0 {
+		e.TTL = j.ttl
+	}
+	choice := j.profiles(e)
+	for i, p := range choice {
+		sub, err := j.submitAs(ctx, r, e, p)
+		var refused *control.ProblemsError
+		switch {
+		case err == nil:
+			if len(choice) > 1 {
+				r.Output.Note(fmt.Sprintf("security_profile is %s, the strongest that %s gives", p, j.provider.Name))
+			}
+			return sub, p, nil
+		case !errors.As(err, &refused):
+			return sub, p, err
+		case i+1 == len(choice) || !slices.ContainsFunc(refused.Problems, ofProfile):
+			return sub, p, j.refusal(j.named(refused.Problems, e))
+		}
+	}
+	return control.Submitted{}, "", sdk.Errorf(sdk.Internal, "start the execution", "there is no profile to try")
+}
+
+func ofProfile(p sdk.Problem) bool { return p.Field == "profile" }
+
+func (j *jobs) submitAs(ctx context.Context, r Request, e Exec, p sdk.Profile) (control.Submitted, error) {
+	req := control.SubmitRequest{Provider: j.provider.Name, Spec: e.Spec(p), Actor: j.Actor, Progress: r.Output.Note}
+	if j.Ambient != nil {
+		a, err := j.Ambient(j.provider.Name, req.Spec)
+		if err != nil {
+			return control.Submitted{}, err
+		}
+		req.Ambient = a
+	}
+	return j.Engine.Submit(ctx, req)
+}
+
+// profiles are those to try, in order.
+func (j *jobs) profiles(e Exec) []sdk.Profile {
+	switch {
+	case e.Profile != sdk.ProfileUnset:
+		return []sdk.Profile{e.Profile}
+	case j.standing != sdk.ProfileUnset:
+		return []sdk.Profile{j.standing}
+	}
+	return Profiles()
+}
+
+// named gives a provider's problems the names of a step's fields, and says where
+// a profile that nobody set is in the way.
+func (j *jobs) named(ps []sdk.Problem, e Exec) []sdk.Problem {
+	out := slices.Clone(ps)
+	for i := range out {
+		out[i].Field = Field(out[i].Field, len(e.Mounts))
+		if e.Profile == sdk.ProfileUnset && out[i].Field != "security_profile" && out[i].Code == sdk.InvalidArgument {
+			out[i].Message += "; the profile is strict because security_profile isn't set, and standard or permissive may take this"
+		}
+	}
+	return out
+}
+
+// ErrRefused is the ID of a refusal before anything is started.
+const ErrRefused = "step.refused"
+
+// refusal is the error of values that can't be honoured.
+func (j *jobs) refusal(ps []sdk.Problem) error { return Refusal(j.name, ps) }
+
+// Refusal is the error of values that an environment can't honour; it isn't
+// called without any.
+func Refusal(env string, ps []sdk.Problem) error {
+	code := sdk.InvalidArgument
+	if len(ps) > 0 && ps[0].Code != 0 {
+		code = ps[0].Code
+	}
+	return &sdk.Error{Code: code, Op: "run on " + env, ID: ErrRefused, Err: &ProblemsError{Problems: ps}}
+}
+
+// ProblemsError is everything that an environment can't honour, under the names
+// of a step's fields.
+type ProblemsError struct{ Problems []sdk.Problem }
+
+// Error lists the problems in one line.
+func (e *ProblemsError) Error() string { return sdk.JoinProblems(e.Problems) }
+
+// last reads a run's last attempt; nil when there is none to be read.
+func (j *jobs) last(ctx context.Context, id sdk.ID) *ledger.Attempt {
+	list, err := j.Attempts(ctx, id)
+	if err != nil || len(list) == 0 {
+		return nil
+	}
+	return &list[len(list)-1]
+}
+
+// A backend's word for why a command didn't start, in an attempt's Raw.
+const (
+	rawExec           = "exec"
+	execNotFound      = "not_found"
+	execNotExecutable = "not_executable"
+)
+
+// resultOf tells a run's end.
+func resultOf(run ledger.Run, last *ledger.Attempt) Result {
+	res := Result{RunID: run.ID, State: run.State, Reason: run.Reason, Verdict: run.Verdict, ExitCode: run.ExitCode,
+		Signal: run.Signal, Message: run.Message}
+	if last != nil {
+		res.NotFound, res.NotExecutable = last.Raw[rawExec] == execNotFound, last.Raw[rawExec] == execNotExecutable
+	}
+	return res
+}
