@@ -71,6 +71,7 @@ var layers = []layer{
 	{path: "internal/control", may: []string{"sdk", "internal/ledger", "internal/joblog", "internal/secret"}, never: drivers},
 	{path: "internal/sandbox", may: []string{"sdk", "internal/ledger", "internal/joblog", "internal/control"}, never: drivers},
 	{path: "internal/yamltree"},
+	{path: "internal/runner", may: []string{"sdk", "sdk/plugin", "internal/ledger", "internal/joblog", "internal/control", "internal/sandbox"}, never: drivers},
 	{path: "internal/config", may: []string{"sdk", "internal/yamltree"}},
 	{path: "internal/credential", may: []string{"sdk", "internal/config"}},
 	{path: "internal/registry", may: []string{"sdk", "internal/config", "internal/credential", "internal/secret"}, never: drivers},
@@ -79,7 +80,7 @@ var layers = []layer{
 		"internal/config", "internal/credential", "internal/registry", "internal/pluginhost", "internal/telemetry"}, never: drivers},
 	{path: "internal/step", may: []string{"sdk", "internal/config", "internal/sandbox", "internal/yamltree"}, never: drivers},
 	{path: "internal/cli", may: []string{"sdk", "internal/config", "internal/credential", "internal/ledger", "internal/joblog",
-		"internal/price", "internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/step", "internal/telemetry"}, never: drivers},
+		"internal/price", "internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/runner", "internal/step", "internal/telemetry"}, never: drivers},
 	{path: "internal/driver/all", may: append([]string{"sdk", "sdk/providertest/fake", "internal/cloud/aws"}, driverRows...)},
 
 	{path: "internal/docgen", root: true},

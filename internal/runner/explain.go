@@ -1,0 +1,35 @@
+package runner
+
+// The stable names of this package's errors, which `windlass explain` knows.
+const (
+	ErrClients  = "runner.clients"
+	ErrNoDoor   = "runner.no-authentication"
+	ErrTLS      = "runner.tls"
+	ErrUnknown  = "runner.unauthenticated"
+	ErrSecret   = "runner.secret-not-allowed"
+	ErrFull     = "runner.full"
+	ErrStopping = "runner.stopping"
+	ErrUnfit    = "runner.unfit-provider"
+	ErrBusy     = "runner.already-served"
+	ErrNoCode   = "runner.no-exit-code"
+	ErrOutput   = "runner.output-not-whole"
+	ErrWire     = "runner.not-on-the-wire"
+)
+
+// Explanations returns what each error name of this package means, in order.
+func Explanations() [][2]string {
+	return [][2]string{
+		{ErrClients, "The runner's file of clients doesn't fit. It maps names to token_env or token_file, profile, secrets and max_jobs; docs/runner.md has an example."},
+		{ErrNoDoor, "A runner runs other machines' commands, so it doesn't start before it can tell who calls. Give it --client-ca for certificates, or --clients with tokens, or both."},
+		{ErrTLS, "A certificate, key or CA file of the runner or of its client can't be read or doesn't fit. All of them are PEM; the connection is TLS 1.3."},
+		{ErrUnknown, "The runner doesn't know who calls. It wants a certificate of its client CA, or a client's token, and the client's name in its file of clients where it has one."},
+		{ErrSecret, "The runner doesn't give this client this secret. Its operator lists what each client may use under secrets: in the file of clients."},
+		{ErrFull, "The runner has as many jobs as it takes, in all or from this client. Call again later, or raise --max-jobs or max_jobs."},
+		{ErrStopping, "The runner is being stopped. It takes no more jobs and cancels those that it has. Call again when it is back."},
+		{ErrUnfit, "The provider can't serve other machines: its jobs would get the runner's own folder and environment. Serve one with containers, such as docker."},
+		{ErrBusy, "Another runner serves this provider from the same state folder. One is enough: it takes several jobs at a time. WINDLASS_STATE names another folder."},
+		{ErrNoCode, "The remote runner's stream ended without an exit code, so what became of the command isn't known. It is never a success. The runner's own ledger tells: windlass ps -a on its machine."},
+		{ErrOutput, "The job ended, and a part of its output didn't reach the caller. The wire can't say so beside an exit code, so the call fails. The runner's machine has what was kept: windlass logs RUN."},
+		{ErrWire, "The remote runner's protocol has no place for this value, and nothing that was set is dropped in silence. Leave it out, or use another exec_env."},
+	}
+}
