@@ -5,6 +5,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/credential"
+	"github.com/windlass-run/windlass/internal/runner"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -72,7 +73,7 @@ func Catalog() []Entry {
 	for _, x := range append(config.Explanations(), credential.Explanations()...) {
 		said(x.ID, x.Text)
 	}
-	for _, x := range secret.Explanations() {
+	for _, x := range append(secret.Explanations(), runner.Explanations()...) {
 		said(x[0], x[1])
 	}
 	return append(entries, codeEntries()...)
@@ -109,8 +110,8 @@ func runEntries() []Entry {
 			"Standard input is passed on or spooled for one run, and removed with it.",
 			"Give it again: windlass rerun -i RUN < FILE."},
 		{"queue.full", "The run waits for its turn.",
-			"The provider has as many runs as max_in_flight allows.",
-			"It starts by itself when a place is free, first in first out. Raise max_in_flight of the provider, or cancel a run that is no longer needed."},
+			"The provider has as many runs as max_in_flight allows, or as it takes itself. One that has ended counts until what it made is removed.",
+			"It starts by itself when a place is free, first in first out. windlass status RUN names a run whose clean-up fails: mend that, or remove what it made by hand. Raise max_in_flight of the provider, or cancel a run that is no longer needed."},
 		{"keeper.not-started", "The keeper didn't start.",
 			"The background process that looks after runs could not be started, or doesn't answer on its socket.",
 			"Read keeper.log in the state folder. WINDLASS_KEEPER=off does without: commands then stay until their run is done."},

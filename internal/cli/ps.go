@@ -176,13 +176,28 @@ func (o *psOptions) print(runs []ledger.Run) error {
 	named := false
 	for _, r := range runs {
 		named = named || r.Name != ""
-		t.add(plain(r.ID.Short()), plain(shorten(r.Name, 16)), plain(shorten(r.Provider, 14)), cell{stateWords(r), stateStyle(r.State)},
+		t.add(plain(r.ID.Short()), plain(shorten(r.Name, 16)), plain(shorten(r.Provider, 14)), cell{stateWords(r) + dueWords(r), stateStyle(r.State)},
 			plain(age(now.Sub(r.RequestedAt))), plain(took(r.StartedAt, r.EndedAt, now, r.State.Terminal())), plain(commandLine(r)))
 	}
 	if !named {
 		t.drop(1)
 	}
 	return t.print(s)
+}
+
+// dueWords say what a run that has ended still does, if anything: it keeps its place
+// on its provider for as long.
+func dueWords(r ledger.Run) string {
+	if !r.Open() || !r.State.Terminal() {
+		return ""
+	}
+	switch r.Phase {
+	case ledger.PhaseEnded:
+		return ", output to come"
+	case ledger.PhaseDrained:
+		return ", to be cleaned up"
+	}
+	return ""
 }
 
 // took is how long something ran, or has run so far; empty when not known.

@@ -90,7 +90,7 @@ func Settings() []Setting {
 		{Name: "providers.NAME.call_timeout", YAML: "providers.NAME.call_timeout", Type: TypeDuration, Default: "30s", Min: 1e8, Max: 40 * 1e9,
 			Doc: "The time that one call to the backend may take. At most 40s, under half of a run's lease, so that no call outlives the right to make it."},
 		{Name: "providers.NAME.max_in_flight", YAML: "providers.NAME.max_in_flight", Type: TypeInt, Default: "0", Max: 1_000_000,
-			Doc: "The most runs at a time; further ones wait as pending: queued. 0 sets no bound beyond the backend's own."},
+			Doc: "The most runs at a time, ended ones until they are cleaned up; further ones wait as pending: queued. 0 sets no bound beyond the backend's own."},
 		{Name: "providers.NAME.submit_rate", YAML: "providers.NAME.submit_rate", Type: TypeNumber, Default: "0", Max: 1_000_000,
 			Doc: "The most submissions a second; 0 sets no bound."},
 		{Name: "providers.NAME.config", YAML: "providers.NAME.config", Type: TypeMap, DefaultDoc: "empty",

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -100,6 +101,7 @@ func (r *runner) admitted(ctx context.Context, first ledger.NewEvent) (bool, err
 	}
 	q.enter(r)
 	defer q.leave(r)
+	words := waitWords(nil)
 	for {
 		if q.first(r) {
 			if err := r.submitTurn(ctx, q); err != nil {
@@ -118,10 +120,10 @@ func (r *runner) admitted(ctx context.Context, first ledger.NewEvent) (bool, err
 			if errors.As(err, &behind) {
 				q.forward(behind.Ahead)
 			}
+			words = r.e.o.Redact(waitWords(err))
 		}
-		if r.run.Reason != sdk.ReasonQueued || r.run.Message == "" {
-			ev := r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(sdk.ReasonQueued),
-				Message: text("waits for one of the provider's places")})
+		if r.run.Reason != sdk.ReasonQueued || r.run.Message != words {
+			ev := r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(sdk.ReasonQueued), Message: text(words)})
 			if err := r.record(ctx, ev); err != nil {
 				return false, err
 			}
@@ -140,6 +142,17 @@ func (r *runner) admitted(ctx context.Context, first ledger.NewEvent) (bool, err
 			return false, nil
 		}
 	}
+}
+
+// waitWords says what a run waits for. They change only with the run that keeps its
+// place in vain, so that a long wait leaves few events.
+func waitWords(err error) string {
+	const words = "waits for one of the provider's places"
+	var full *ledger.FullError
+	if !errors.As(err, &full) || full.Stuck.IsZero() {
+		return words
+	}
+	return fmt.Sprintf("%s; run %s has ended, and keeps one until its clean-up succeeds, which is tried again: %s", words, full.Stuck.Short(), full.Why)
 }
 
 // submitTurn waits for the provider's submit rate.

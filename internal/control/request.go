@@ -20,8 +20,9 @@ type Backend struct {
 	PollInterval time.Duration
 	// CallTimeout bounds one call; zero is 30 s.
 	CallTimeout time.Duration
-	// MaxInFlight bounds the runs that may be on the backend at once; zero is
-	// the provider's own bound, or none.
+	// MaxInFlight bounds the runs that may have something on the backend at once,
+	// ended ones until they are cleaned up; zero is the provider's own bound, or
+	// none.
 	MaxInFlight int
 	// SubmitRate bounds launches a second; zero is none.
 	SubmitRate float64

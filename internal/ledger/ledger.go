@@ -282,12 +282,34 @@ type Write struct {
 	Stamp *time.Time
 }
 
-// Admission is the rule of a provider's queue: at most Max runs whose current
-// attempt is between submitting and running, first in, first out. A run waits
-// while its current attempt has the phase intent and its NotBefore has passed.
+// Admission is the rule of a provider's queue: at most Max runs may have something
+// on the backend, first in, first out. A run keeps its place from the first send of
+// an attempt until what that made was removed, or is kept or left on record: a
+// backend counts what has ended, too. A run waits while its current attempt has the
+// phase intent and its NotBefore has passed.
 type Admission struct {
 	Provider string
 	Max      int
+}
+
+// FullError is the cause of "queue.full" where no place is free.
+type FullError struct {
+	Provider   string
+	Taken, Max int
+	// Stuck is the oldest of the runs that have ended and keep a place because their
+	// clean-up failed when it was last tried; zero where there is none. Why is that
+	// failure.
+	Stuck sdk.ID
+	Why   string
+}
+
+// Error counts the places, and names the run that can't be cleaned up.
+func (e *FullError) Error() string {
+	text := fmt.Sprintf("provider %s has %d of its %d places taken", e.Provider, e.Taken, e.Max)
+	if !e.Stuck.IsZero() {
+		text += fmt.Sprintf("; run %s has ended, and keeps its place until its clean-up succeeds, which is tried again: %s", e.Stuck.Short(), e.Why)
+	}
+	return text
 }
 
 // BehindError is the cause of "queue.full" where a place is free and another run

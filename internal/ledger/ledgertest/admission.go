@@ -3,6 +3,7 @@ package ledgertest
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +35,20 @@ func wantQueued(t testing.TB, err error, what string) {
 	var e *sdk.Error
 	if !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || e.ID != "queue.full" || !e.Retryable {
 		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// wantStuck wants a refusal that counts the places, and names the run whose clean-up
+// fails.
+func wantStuck(t testing.TB, err error, run sdk.ID, why string, taken int) {
+	t.Helper()
+	wantQueued(t, err, "full")
+	var full *ledger.FullError
+	if !errors.As(err, &full) || full.Provider != "p" || full.Taken != taken || full.Max != taken || full.Stuck != run || full.Why != why {
+		t.Errorf("%v, want %d places taken and %s stuck by %q", err, taken, run, why)
+	}
+	if !run.IsZero() && (!strings.Contains(err.Error(), run.Short()) || !strings.Contains(err.Error(), why)) {
+		t.Errorf("%v doesn't name run %s and %q", err, run.Short(), why)
 	}
 }
 
@@ -78,10 +93,20 @@ func testAdmission(t *testing.T, h Harness) {
 	if err := send(s, q[2], 3); err != nil {
 		t.Errorf("a larger provider: %v", err)
 	}
-	mustWrite(t, s, q[0].Writes[2:5]...) // it ends, and its place is free
-	mustWrite(t, s, q[1].Writes[2:]...)
-	wantQueued(t, send(s, q[3], 1), "no place in a smaller one")
-	if err := send(s, q[3], 2); err != nil {
+	// One that has ended keeps its place, which is free once it is cleaned up.
+	mustWrite(t, s, q[0].Writes[2:5]...)
+	wantQueued(t, send(s, q[3], 3), "no place beside an ended one")
+	mustWrite(t, s, q[0].Writes[5])
+	wantStuck(t, send(s, q[3], 3), sdk.ID{}, "", 3)
+	fail := func(why string) {
+		t.Helper()
+		mustWrite(t, s, ledger.Write{Run: q[0].Run, Events: []ledger.NewEvent{{Kind: ledger.KindCleanupErr, Attempt: 1, Actor: "x", Change: ledger.Change{CleanupErr: &why}}}})
+	}
+	fail("no rights")
+	wantStuck(t, send(s, q[3], 3), q[0].Run, "no rights", 3)
+	mustWrite(t, s, q[0].Writes[6])
+	wantQueued(t, send(s, q[3], 2), "no place in a smaller one")
+	if err := send(s, q[3], 3); err != nil {
 		t.Errorf("a free place: %v", err)
 	}
 	sound(t, s)
@@ -127,7 +152,7 @@ func testAdmissionRace(t *testing.T, h Harness) {
 			}
 			mu.Unlock()
 			for j, w := range sc.Writes[2:] {
-				if j == 2 { // the write of its end frees the place
+				if j == len(sc.Writes)-3 { // the write of its clean-up frees the place
 					mu.Lock()
 					inside--
 					mu.Unlock()

@@ -46,6 +46,7 @@ func TestQueriesUseIndexes(t *testing.T) {
 		{"run", plain("SELECT "+runColumns+" FROM workload_runs WHERE id=?", "x"), "(id=?)"},
 		{"request", plain("SELECT "+runColumns+" FROM workload_runs WHERE request_id=?", "x"), "INDEX workload_runs_request (request_id=?)"},
 		{"places", plain(takenPlaces, "p", "x"), "INDEX workload_runs_active (provider=? AND phase=?)"},
+		{"stuck", plain(stuck, "p", "x"), "INDEX workload_runs_active (provider=? AND phase=?)"},
 		{"older", plain(olderWaiting, "p", "x", int64(1), int64(1)), "INDEX workload_runs_active (provider=? AND phase=? AND rowid<?)"},
 		{"events of a run", plain("SELECT "+eventColumns+" FROM run_events WHERE run=? AND seq>? ORDER BY seq LIMIT ?", "x", int64(1), int64(1)), "INDEX run_events_run (run=? AND rowid>?)"},
 	} {
