@@ -55,6 +55,7 @@ and why, how old it is and, where list prices are known, about what it costs.`,
 // ReapView is an object that reap looked at.
 type ReapView struct {
 	Provider string     `json:"provider" doc:"Where it is."`
+	Also     []string   `json:"also,omitzero" doc:"Other configured providers that are the same place."`
 	Type     string     `json:"type,omitzero" doc:"The provider's word for what it is."`
 	ID       string     `json:"id,omitzero" doc:"The provider's ID of it."`
 	Name     string     `json:"name,omitzero" doc:"Its name."`
@@ -147,7 +148,7 @@ func objectName(x sdk.OwnedObject) string {
 
 func viewReap(s *Streams, x reaped) ReapView {
 	it, obj := x.item, x.item.Object
-	v := ReapView{Provider: it.Provider, Type: obj.Type, ID: obj.ID, Name: obj.Name, Run: obj.RunID.String(), Owner: obj.Owner, Ledger: obj.LedgerID,
+	v := ReapView{Provider: it.Provider, Also: it.Also, Type: obj.Type, ID: obj.ID, Name: obj.Name, Run: obj.RunID.String(), Owner: obj.Owner, Ledger: obj.LedgerID,
 		State: obj.State, Live: obj.Live, AgeSec: int64(it.Age.Seconds()), Orphan: it.Orphan, Why: it.Why, Removed: it.Removed}
 	if c := x.cost; c != nil {
 		v.Cost = &CostView{HourlyUSD: micro(c.Hourly), Region: c.Row.Region, Date: price.Date, Source: c.Row.Source}

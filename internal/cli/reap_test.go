@@ -31,6 +31,15 @@ func TestReap(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	validate(t, w.ok("reap", "-a", "--json"))
+	w.engine.reaped[0].Also = []string{"again"}
+	if out := w.ok("reap", "-a"); !strings.Contains(out, "docker, again") {
+		t.Errorf("%s", out)
+	}
+	if out := w.ok("reap", "-a", "--json"); !strings.Contains(out, `"also": [`) {
+		t.Errorf("%s", out)
+	} else {
+		validate(t, out)
+	}
 	w.engine.reaped = append(w.engine.reaped, control.ReapItem{Provider: "docker", Object: sdk.OwnedObject{ID: "c3"}, Orphan: true, Err: sdk.Errorf(sdk.PermissionDenied, "remove", "no")})
 	w.fails(ExitWindlass, "reap")
 	w.fails(ExitWindlass, "reap", "--on", "nowhere")

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/price"
@@ -73,7 +74,7 @@ func (o *reapOptions) print(r reapReport) error {
 		if x.cost != nil {
 			cost = x.cost.String()
 		}
-		t.add(plain(it.Provider), plain(it.Object.Type), plain(objectName(it.Object)), plain(old), plain(cost), plain(o.what(it)), plain(it.Why))
+		t.add(plain(strings.Join(append([]string{it.Provider}, it.Also...), ", ")), plain(it.Object.Type), plain(objectName(it.Object)), plain(old), plain(cost), plain(o.what(it)), plain(it.Why))
 	}
 	if len(t.rows) == 0 {
 		return nil

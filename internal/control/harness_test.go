@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,8 @@ type world struct {
 	redact func(string) string
 	// count, when not nil, wraps the engines' ledger.
 	count func(ledger.Store) ledger.Store
+	// also are further names of the provider.
+	also []string
 	// gone is why the engines that are opened from now on can't open providers.
 	gone error
 
@@ -108,12 +111,18 @@ func newWorld(t *testing.T, opts ...option) *world {
 }
 
 type providers struct {
-	b control.Backend
+	b    control.Backend
+	also []string
 	// gone, when not nil, is why no run's provider can be opened.
 	gone error
 }
 
 func (p providers) Backend(_ context.Context, name string) (control.Backend, error) {
+	if slices.Contains(p.also, name) {
+		b := p.b
+		b.Name = name
+		return b, nil
+	}
 	if name != p.b.Name {
 		return control.Backend{}, sdk.Errorf(sdk.NotFound, "open provider", "no provider %q", name)
 	}
@@ -127,7 +136,7 @@ func (p providers) BackendFor(ctx context.Context, run ledger.Run) (control.Back
 	return p.Backend(ctx, run.Provider)
 }
 
-func (p providers) Names() []string { return []string{p.b.Name} }
+func (p providers) Names() []string { return append([]string{p.b.Name}, p.also...) }
 
 // engine opens an engine with a provider of its own, as a process would.
 func (w *world) engine() *control.Engine {
@@ -151,7 +160,7 @@ func (w *world) engine() *control.Engine {
 	if w.count != nil {
 		store = w.count(store)
 	}
-	e, err := control.New(w.t.Context(), control.Options{Store: store, Logs: w.logs, Providers: providers{b, w.gone}, StateDir: w.dir,
+	e, err := control.New(w.t.Context(), control.Options{Store: store, Logs: w.logs, Providers: providers{b, w.also, w.gone}, StateDir: w.dir,
 		Actor: "engine@test", Clock: w.clock, Log: w.log, Redact: w.redact, Warn: func(_ sdk.ID, m string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -38,7 +38,9 @@ type ReapItem struct {
 	// Provider is the configured name, Kind its kind; the kind is empty where
 	// the provider could not be opened.
 	Provider, Kind string
-	Object         sdk.OwnedObject
+	// Also names the other providers of the same identity that list the object.
+	Also   []string
+	Object sdk.OwnedObject
 	// Orphan: it may be removed. Why says why, or why not.
 	Orphan bool
 	Why    string
@@ -65,38 +67,66 @@ func (e *Engine) Reap(ctx context.Context, req ReapRequest) iter.Seq2[ReapItem, 
 		if len(names) == 0 {
 			names = e.o.Providers.Names()
 		}
-		for _, name := range names {
-			back, err := e.o.Providers.Backend(ctx, name)
-			if err != nil {
-				if !yield(ReapItem{Provider: name, Err: err}, nil) {
-					return
-				}
-				continue
-			}
-			if !e.reapProvider(ctx, back, req, yield) {
+		groups, more := e.reapGroups(ctx, names, yield)
+		if !more {
+			return
+		}
+		for _, g := range groups {
+			r := &reaper{e: e, group: g, req: req, yield: yield}
+			if !r.run(ctx) {
 				return
 			}
 		}
 	}
 }
 
-func (e *Engine) reapProvider(ctx context.Context, back Backend, req ReapRequest, yield func(ReapItem, error) bool) bool {
-	lister, ok := sdk.Of(back.Provider, sdk.Lister())
-	if !ok {
-		return yield(ReapItem{Provider: back.Name, Err: sdk.Absent(back.Name, "OwnedLister")}, nil)
-	}
-	r := &reaper{e: e, back: back, lister: lister, req: req, yield: yield}
-	defer r.end(ctx)
-	return r.run(ctx)
-}
-
-// reaper is one reap of one provider.
-type reaper struct {
-	e      *Engine
+// listing is a provider that lists what there is.
+type listing struct {
 	back   Backend
 	lister sdk.OwnedLister
-	req    ReapRequest
-	yield  func(ReapItem, error) bool
+}
+
+// reapGroups opens providers, and puts those of one identity together: they may
+// list the same objects. It reports whether the caller wants more.
+func (e *Engine) reapGroups(ctx context.Context, names []string, yield func(ReapItem, error) bool) (groups [][]listing, more bool) {
+	at := map[sdk.Identity]int{}
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		back, err := e.o.Providers.Backend(ctx, name)
+		l := listing{back: back}
+		if err == nil {
+			var ok bool
+			if l.lister, ok = sdk.Of(back.Provider, sdk.Lister()); !ok {
+				err = sdk.Absent(name, "OwnedLister")
+			}
+		}
+		if err != nil {
+			if !yield(ReapItem{Provider: name, Err: err}, nil) {
+				return nil, false
+			}
+			continue
+		}
+		id := back.Info().Identity
+		if i, ok := at[id]; ok {
+			groups[i] = append(groups[i], l)
+			continue
+		}
+		at[id] = len(groups)
+		groups = append(groups, []listing{l})
+	}
+	return groups, true
+}
+
+// reaper is one reap of the providers of one identity.
+type reaper struct {
+	e     *Engine
+	group []listing
+	req   ReapRequest
+	yield func(ReapItem, error) bool
 
 	gone gone
 	// launching: runs are between their intent and their handle.
@@ -107,27 +137,40 @@ type reaper struct {
 	firstErr error
 }
 
+// found is an object, and who lists it.
+type found struct {
+	sdk.OwnedObject
+	by   listing
+	also []string
+}
+
 // run reports whether the caller wants more.
 func (r *reaper) run(ctx context.Context) bool {
+	defer r.end(ctx)
 	var due []sdk.ID
-	var err error
-	if !r.req.DryRun {
-		if due, err = r.e.settle(ctx, r.back.Name); err != nil {
-			r.yield(ReapItem{Provider: r.back.Name}, err)
+	for _, l := range r.group {
+		if !r.req.DryRun {
+			ids, err := r.e.settle(ctx, l.back.Name)
+			if err != nil {
+				r.yield(ReapItem{Provider: l.back.Name}, err)
+				return false
+			}
+			due = append(due, ids...)
+		}
+	}
+	for _, l := range r.group {
+		if err := r.look(ctx, l.back.Name); err != nil {
+			r.yield(ReapItem{Provider: l.back.Name}, err)
 			return false
 		}
 	}
-	if err := r.look(ctx); err != nil {
-		r.yield(ReapItem{Provider: r.back.Name}, err)
-		return false
-	}
 	// All is listed before anything is removed: pages may count what is there.
-	own, shared, listErr := r.list(ctx)
+	own, shared, failed := r.list(ctx)
 	if !r.each(ctx, own) {
 		return false
 	}
-	if r.removed > 0 && slices.ContainsFunc(shared, func(o sdk.OwnedObject) bool { return o.Live }) && listErr == nil {
-		_, shared, listErr = r.list(ctx) // what used them may have been removed just now
+	if r.removed > 0 && slices.ContainsFunc(shared, func(o found) bool { return o.Live }) && len(failed) == 0 {
+		_, shared, failed = r.list(ctx) // what used them may have been removed just now
 	}
 	if !r.each(ctx, shared) {
 		return false
@@ -135,37 +178,58 @@ func (r *reaper) run(ctx context.Context) bool {
 	if r.removed > 0 {
 		r.e.awaitFinished(ctx, due)
 	}
-	return listErr == nil || r.yield(ReapItem{Provider: r.back.Name, Err: listErr}, nil)
+	for _, it := range failed {
+		if !r.yield(it, nil) {
+			return false
+		}
+	}
+	return true
 }
 
-// list gives what there is, and the error that the list ended with.
-func (r *reaper) list(ctx context.Context) (own, shared []sdk.OwnedObject, err error) {
-	for o, err := range r.lister.ListOwned(ctx, sdk.ListOwnedRequest{}) {
-		switch {
-		case err != nil:
-			return own, shared, err
-		case o.Shared:
+// list gives what there is, once each, and the errors that lists ended with.
+func (r *reaper) list(ctx context.Context) (own, shared []found, failed []ReapItem) {
+	var all []found
+	at := map[[2]string]int{}
+	for _, l := range r.group {
+		for o, err := range l.lister.ListOwned(ctx, sdk.ListOwnedRequest{}) {
+			if err != nil {
+				failed = append(failed, ReapItem{Provider: l.back.Name, Err: err})
+				break
+			}
+			key := [2]string{o.Type, o.ID}
+			i, ok := at[key]
+			if !ok {
+				at[key] = len(all)
+				all = append(all, found{OwnedObject: o, by: l})
+			} else if all[i].by.back.Name != l.back.Name && !slices.Contains(all[i].also, l.back.Name) {
+				all[i].also = append(all[i].also, l.back.Name)
+			}
+		}
+	}
+	for _, o := range all {
+		if o.Shared {
 			shared = append(shared, o)
-		default:
+		} else {
 			own = append(own, o)
 		}
 	}
-	return own, shared, nil
+	return own, shared, failed
 }
 
 // each judges objects, and removes those where that is due.
-func (r *reaper) each(ctx context.Context, objects []sdk.OwnedObject) bool {
+func (r *reaper) each(ctx context.Context, objects []found) bool {
 	for some := range slices.Chunk(objects, reapers) {
 		items := make([]ReapItem, len(some))
 		var wg sync.WaitGroup
-		for i, o := range some {
-			items[i] = ReapItem{Provider: r.back.Name, Kind: r.back.Provider.Info().Kind, Object: o, At: r.e.clock.Now(), Age: r.e.age(o)}
+		for i, f := range some {
+			o, back := f.OwnedObject, f.by.back
+			items[i] = ReapItem{Provider: back.Name, Kind: back.Info().Kind, Also: f.also, Object: o, At: r.e.clock.Now(), Age: r.e.age(o)}
 			it := &items[i]
 			var err error
 			if it.Orphan, it.Why, err = r.orphan(ctx, o); err == nil && it.Orphan && !r.req.DryRun {
-				err = r.open(ctx)
+				err = r.open(ctx, back)
 				if err == nil {
-					wg.Go(func() { it.Removed, it.Err = r.e.removeOwned(ctx, r.back, r.lister, *r.act, o) })
+					wg.Go(func() { it.Removed, it.Err = r.e.removeOwned(ctx, back, f.by.lister, *r.act, o) })
 				}
 			}
 			if err != nil {
@@ -198,11 +262,11 @@ func (r *reaper) tell(items []ReapItem) bool {
 }
 
 // open writes the row of this reap before its first removal.
-func (r *reaper) open(ctx context.Context) error {
+func (r *reaper) open(ctx context.Context, back Backend) error {
 	if r.act != nil {
 		return nil
 	}
-	a, err := r.e.begin(ctx, r.req.Actor, "reap", r.back.Name, r.back)
+	a, err := r.e.begin(ctx, r.req.Actor, "reap", back.Name, back)
 	if err == nil {
 		r.act = &a
 	}

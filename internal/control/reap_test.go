@@ -237,6 +237,55 @@ func TestReapIsAudited(t *testing.T) {
 	}
 }
 
+// TestReapNamesAnObjectOnce: providers of one identity list the same objects, each of
+// which is told of once, with all of their names, and removed once. A name that is
+// given twice is one.
+func TestReapNamesAnObjectOnce(t *testing.T) {
+	w := newWorld(t)
+	w.also = []string{"again", "third"}
+	l := &lister{}
+	w.listing(l)
+	e := w.engine()
+	old := w.clock.Now().Add(-time.Hour)
+	for _, id := range []string{"a", "b"} {
+		l.objects = append(l.objects, sdk.OwnedObject{Type: "thing", ID: id, LedgerID: w.store.ID(), RunID: sdk.NewIDSource(w.clock).NewID(), CreatedAt: old})
+	}
+	l.objects = append(l.objects, sdk.OwnedObject{Type: "other", ID: "a", LedgerID: "other", Live: true})
+	for _, c := range []struct {
+		names, also []string
+		by          string
+		dry         bool
+	}{
+		{nil, []string{"again", "third"}, "fake", true},
+		{[]string{"third", "fake", "third"}, []string{"fake"}, "third", true},
+		{[]string{"again"}, nil, "again", true},
+		{nil, []string{"again", "third"}, "fake", false},
+	} {
+		var told []string
+		for it, err := range e.Reap(w.ctx(), control.ReapRequest{Providers: c.names, DryRun: c.dry, Actor: "tester@test"}) {
+			if err != nil || it.Err != nil || it.Provider != c.by || !slices.Equal(it.Also, c.also) || it.Removed != (!c.dry && it.Orphan) {
+				t.Errorf("%v: %+v, %v", c.names, it, err)
+			}
+			told = append(told, it.Object.Type+" "+it.Object.ID)
+		}
+		if !slices.Equal(told, []string{"thing a", "thing b", "other a"}) {
+			t.Errorf("%v: %v", c.names, told)
+		}
+	}
+	l.broken = sdk.Errorf(sdk.Unavailable, "list", "cut off")
+	var failed []string
+	for it, err := range e.Reap(w.ctx(), control.ReapRequest{DryRun: true, Actor: "tester@test"}) {
+		if err != nil {
+			t.Error(err)
+		} else if it.Err != nil {
+			failed = append(failed, it.Provider)
+		}
+	}
+	if !slices.Equal(failed, []string{"fake", "again", "third"}) {
+		t.Errorf("failed: %v", failed)
+	}
+}
+
 // TestReapFreesDefinitions: a definition that only a removed job used goes in the
 // same reap.
 func TestReapFreesDefinitions(t *testing.T) {

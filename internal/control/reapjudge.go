@@ -8,14 +8,14 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// look reads once what all objects are judged by.
-func (r *reaper) look(ctx context.Context) error {
+// look reads once what all objects are judged by, for one provider.
+func (r *reaper) look(ctx context.Context, provider string) error {
 	holders, err := r.e.o.Store.Holders(ctx)
 	if err != nil {
 		return err
 	}
 	r.gone = r.e.deadHolders(holders)
-	for run, err := range r.e.o.Store.Runs(ctx, ledger.RunFilter{Open: true, Provider: r.back.Name}) {
+	for run, err := range r.e.o.Store.Runs(ctx, ledger.RunFilter{Open: true, Provider: provider}) {
 		if err != nil {
 			return err
 		}
