@@ -38,29 +38,37 @@ func credentialsFailed(err error) bool {
 // maxRetryAfter bounds the wait that a server may ask for.
 const maxRetryAfter = 5 * time.Minute
 
-// refused is the error of an answer that isn't a success. Only a Status object is
-// a word of the API server: what else says 404 is something on the way to it.
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#error-responses
+// refused is the error of an answer that isn't a success. Only what the service says
+// in its own form is a word of it: what else says 404 is something on the way to it.
 func (x *Session) refused(op string, resp *http.Response, body []byte) error {
 	e := &sdk.Error{Op: op, Provider: x.provider}
 	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
 		e.RetryAfter = min(time.Duration(n)*time.Second, maxRetryAfter)
 	}
-	st := metav1.Status{}
-	if json.Unmarshal(body, &st) != nil || st.Kind != "Status" {
-		e.Code, e.Retryable, e.Err = sdk.Unavailable, true, fmt.Errorf("HTTP %d, which is no answer of a Kubernetes API server", resp.StatusCode)
-		switch resp.StatusCode {
-		case http.StatusUnauthorized:
-			e.Code, e.Retryable, e.Reason = sdk.Unauthenticated, false, sdk.ReasonCredentials
-		case http.StatusTooManyRequests:
-			e.Code = sdk.ResourceExhausted
-		}
+	if x.words(e, resp.StatusCode, body) {
 		return e
 	}
-	st.Code = int32(resp.StatusCode)
+	e.Code, e.Retryable, e.Err = sdk.Unavailable, true, fmt.Errorf("HTTP %d, which is no answer of the service", resp.StatusCode)
+	switch resp.StatusCode {
+	case http.StatusUnauthorized:
+		e.Code, e.Retryable, e.Reason = sdk.Unauthenticated, false, sdk.ReasonCredentials
+	case http.StatusTooManyRequests:
+		e.Code = sdk.ResourceExhausted
+	}
+	return e
+}
+
+// statusWords reads what an API server says: a Status object.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#error-responses
+func statusWords(e *sdk.Error, code int, body []byte) bool {
+	st := metav1.Status{}
+	if json.Unmarshal(body, &st) != nil || st.Kind != "Status" {
+		return false
+	}
+	st.Code = int32(code) //nolint:gosec // an HTTP status
 	e.Err = &apierrors.StatusError{ErrStatus: st}
 	classify(e, st)
-	return e
+	return true
 }
 
 // Failed is the error of a Status that came in a watch.

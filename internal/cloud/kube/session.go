@@ -51,6 +51,8 @@ type Session struct {
 	timeout  time.Duration
 	client   *http.Client
 	base     *url.URL
+	// words reads a refusal; see [Service].
+	words func(e *sdk.Error, status int, body []byte) bool
 }
 
 // accountFolder is where a pod finds the token of its service account.
@@ -102,7 +104,7 @@ func Open(s Settings) (*Session, error) {
 	if s.CallTimeout <= 0 {
 		s.CallTimeout = defaultTimeout
 	}
-	return &Session{Server: strings.TrimRight(base.String(), "/"), Namespace: namespace, Authority: authority, provider: s.Provider, timeout: s.CallTimeout, client: client, base: base}, nil
+	return &Session{Server: strings.TrimRight(base.String(), "/"), Namespace: namespace, Authority: authority, provider: s.Provider, timeout: s.CallTimeout, client: client, base: base, words: statusWords}, nil
 }
 
 // load returns the config and the namespace that it names.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/windlass-run/windlass/internal/cloud/kube/podlog"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -83,16 +84,10 @@ func launchesOf(pod *corev1.Pod) int {
 		return 0
 	}
 	n := int(main.RestartCount)
-	if main.State.Running != nil || main.State.Terminated != nil && started(main.State.Terminated) {
+	if main.State.Running != nil || main.State.Terminated != nil && podlog.Started(main.State.Terminated) {
 		n++
 	}
 	return n
-}
-
-// started reports whether a container that is over ever ran. The kubelet writes
-// the start of 1970 for one that it couldn't start.
-func started(t *corev1.ContainerStateTerminated) bool {
-	return t.Reason != "StartError" && t.Reason != "ContainerCannotRun" && t.StartedAt.Unix() > 0
 }
 
 func sawOOM(pod *corev1.Pod) bool {
@@ -113,7 +108,7 @@ func timesOf(c *corev1.ContainerStatus) (began, over time.Time) {
 	case c == nil:
 	case c.State.Running != nil:
 		began = c.State.Running.StartedAt.UTC()
-	case c.State.Terminated != nil && started(c.State.Terminated):
+	case c.State.Terminated != nil && podlog.Started(c.State.Terminated):
 		began, over = c.State.Terminated.StartedAt.UTC(), c.State.Terminated.FinishedAt.UTC()
 	}
 	return began, over
@@ -142,7 +137,7 @@ func progress(res *sdk.JobStatusResult, pod *corev1.Pod, main *corev1.ContainerS
 	}
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-			res.Reason, res.Message = waitingReason(w.Reason), oneLine(strings.TrimSpace(w.Reason+": "+w.Message))
+			res.Reason, res.Message = podspec.WaitingReason(w.Reason), oneLine(strings.TrimSpace(w.Reason+": "+w.Message))
 			return
 		}
 	}
@@ -165,7 +160,7 @@ func end(res *sdk.JobStatusResult, job *batchv1.Job, pod *corev1.Pod, main *core
 	if main != nil {
 		t = main.State.Terminated
 	}
-	own := t != nil && started(t) && t.Reason != reasonUnknown
+	own := t != nil && podlog.Started(t) && t.Reason != reasonUnknown
 	if own && t.ExitCode != 0 {
 		code := int(t.ExitCode)
 		res.ExitCode = &code
@@ -199,7 +194,7 @@ func end(res *sdk.JobStatusResult, job *batchv1.Job, pod *corev1.Pod, main *core
 		finish(sdk.StateFailed, sdk.ReasonFailedToStart, pod.Status.Reason, pod.Status.Message, initFailure(pod))
 	case t.Reason == reasonUnknown:
 		finish(sdk.StateFailed, sdk.ReasonInfrastructure, t.Message)
-	case !started(t):
+	case !podlog.Started(t):
 		finish(sdk.StateFailed, sdk.ReasonInvalidSpec, t.Reason+":", t.Message)
 	case t.Reason == reasonOOM:
 		finish(sdk.StateFailed, sdk.ReasonOOMKilled)

@@ -47,17 +47,7 @@ func (s logSource) Look(ctx context.Context) (podlog.Sight, error) {
 		out.Silent = st.State == sdk.StateCancelled && len(is.pods) == 0
 	}
 	for i := range is.pods {
-		pod := &is.pods[i]
-		c := podlog.Container{UID: string(pod.UID), Pod: pod.Name}
-		switch main := mainOf(pod); {
-		case main == nil, main.State.Waiting != nil && main.RestartCount == 0:
-			c.Ended = ended(pod)
-		case main.State.Terminated != nil:
-			c.Started, c.Ended = started(main.State.Terminated), true
-		default:
-			c.Started = true
-		}
-		out.Containers = append(out.Containers, c)
+		out.Containers = append(out.Containers, podlog.Of(&is.pods[i], podspec.Main))
 	}
 	return out, nil
 }

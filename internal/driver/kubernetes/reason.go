@@ -20,19 +20,6 @@ const (
 	reasonUnknown = "ContainerStatusUnknown"
 )
 
-// waitingReason is why a container waits. What the kubelet tries again stays
-// pending: it may still work, and the start time-out decides.
-// https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/kubelet/images/types.go
-func waitingReason(word string) sdk.Reason {
-	switch word {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-		return sdk.ReasonImagePull
-	case "CreateContainerError", "RunContainerError", "NetworkNotReady":
-		return sdk.ReasonInfrastructure
-	}
-	return ""
-}
-
 // disruptionReason is who took a pod away.
 // https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
 func disruptionReason(word string) sdk.Reason {

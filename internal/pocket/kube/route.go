@@ -52,6 +52,19 @@ func failed(err error) fault.Reply {
 	return reply(r.code, statusOf(r))
 }
 
+// answer carries a call out that isn't a stream.
+func (s *Server) answer(c call) fault.Reply {
+	out, err := s.do(c)
+	if err != nil {
+		return failed(err)
+	}
+	code := http.StatusOK
+	if c.verb == "create" {
+		code = http.StatusCreated
+	}
+	return reply(code, out)
+}
+
 // call is what a request asks for.
 type call struct {
 	verb, resource, name, sub string
@@ -67,7 +80,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the caller has gone
 	}
-	c, err := parse(r, body)
+	c, err := s.parse(r, body)
 	action := c.resource + "." + c.verb
 	if err == nil && (c.verb == "watch" || c.verb == "log") {
 		s.stream(w, c, action)
@@ -77,22 +90,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return failed(err)
 		}
-		out, err := s.do(c)
-		if err != nil {
-			return failed(err)
-		}
-		code := http.StatusOK
-		if c.verb == "create" {
-			code = http.StatusCreated
-		}
-		return reply(code, out)
-	}, func(f fault.Refusal) fault.Reply {
-		return failed(&refusal{f.Status, metav1.StatusReason(f.Code), f.Message})
-	})
+		return s.answer(c)
+	}, refusalOf)
 }
 
 // parse reads method and path.
-func parse(r *http.Request, body []byte) (call, error) {
+func (s *Server) parse(r *http.Request, body []byte) (call, error) {
 	c := call{request: r, body: body, resource: "unknown", verb: strings.ToLower(r.Method), meta: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")}
 	notFound := refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -115,7 +118,7 @@ func parse(r *http.Request, body []byte) (call, error) {
 	namespace := parts[1]
 	c.resource, parts = parts[2], parts[3:]
 	var ok bool
-	if c.res, ok = resources()[c.resource]; !ok || c.res.group != group {
+	if c.res, ok = s.kinds[c.resource]; !ok || c.res.group != group {
 		return c, notFound
 	}
 	if len(parts) > 0 {
@@ -229,6 +232,11 @@ func (s *Server) create(c call) (any, error) {
 	}
 	if err := check(o); err != nil {
 		return nil, err
+	}
+	if c.res.check != nil {
+		if err := c.res.check(o); err != nil {
+			return nil, err
+		}
 	}
 	if _, ok := s.get(c.resource, o.GetName()); ok {
 		return nil, refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists, "%s %q already exists", c.resource, o.GetName())

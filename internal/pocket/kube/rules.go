@@ -169,6 +169,11 @@ func (s *Server) patch(c call, o object) (any, error) {
 	if err := check(next); err != nil {
 		return nil, err
 	}
+	if c.res.check != nil {
+		if err := c.res.check(next); err != nil {
+			return nil, err
+		}
+	}
 	s.put(c.resource, next, "MODIFIED")
 	switch next := next.(type) {
 	case *corev1.Pod:

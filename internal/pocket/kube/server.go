@@ -24,6 +24,8 @@ type Options struct {
 	Record bool
 	// Seed chooses which calls a share of faults hits.
 	Seed uint64
+	// Kinds are what is served besides, by the plural.
+	Kinds map[string]Kind
 }
 
 // Knobs change how the server behaves, at any time.
@@ -72,6 +74,7 @@ type Server struct {
 	history []event
 	// changed is closed and made anew at each change.
 	changed chan struct{}
+	kinds   map[string]resource
 	pods    map[string]*podLife
 	logs    map[string]*podLog
 	serial  int
@@ -89,7 +92,7 @@ var (
 func New(o Options) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{plan: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), exec: o.Executor, ctx: ctx, stop: stop,
-		version: 100, objects: map[string]map[string]object{}, changed: make(chan struct{}), pods: map[string]*podLife{}, logs: map[string]*podLog{}, made: map[types.UID]int{}}
+		version: 100, kinds: kindsOf(o.Kinds), objects: map[string]map[string]object{}, changed: make(chan struct{}), pods: map[string]*podLife{}, logs: map[string]*podLog{}, made: map[types.UID]int{}}
 	s.serve = fault.Server{Plan: s.plan, Recorder: s.calls, Now: time.Now}
 	return s
 }

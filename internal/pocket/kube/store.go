@@ -33,16 +33,18 @@ type event struct {
 type resource struct {
 	group, kind string
 	empty       func() object
+	// check refuses what this kind's own rules refuse; nil refuses nothing.
+	check func(o object) error
 }
 
 func (r resource) typed() metav1.TypeMeta { return metav1.TypeMeta{APIVersion: r.group, Kind: r.kind} }
 
-func resources() map[string]resource {
+func builtin() map[string]resource {
 	return map[string]resource{
-		"jobs":            {"batch/v1", "Job", func() object { return &batchv1.Job{} }},
-		"pods":            {"v1", "Pod", func() object { return &corev1.Pod{} }},
-		"secrets":         {"v1", "Secret", func() object { return &corev1.Secret{} }},
-		"networkpolicies": {"networking.k8s.io/v1", "NetworkPolicy", func() object { return &networkingv1.NetworkPolicy{} }},
+		"jobs":            {group: "batch/v1", kind: "Job", empty: func() object { return &batchv1.Job{} }},
+		"pods":            {group: "v1", kind: "Pod", empty: func() object { return &corev1.Pod{} }},
+		"secrets":         {group: "v1", kind: "Secret", empty: func() object { return &corev1.Secret{} }},
+		"networkpolicies": {group: "networking.k8s.io/v1", kind: "NetworkPolicy", empty: func() object { return &networkingv1.NetworkPolicy{} }},
 	}
 }
 
@@ -84,7 +86,7 @@ func (s *Server) drop(name string, o object) {
 }
 
 func (s *Server) tell(name string, o object, kind string) {
-	raw, meta := encode(resources()[name], o)
+	raw, meta := encode(s.kinds[name], o)
 	s.history = append(s.history, event{s.version, name, kind, labels.Set(o.GetLabels()), raw, meta})
 	s.wake()
 }
@@ -119,7 +121,7 @@ func (s *Server) selected(name string, sel labels.Selector) []object {
 
 // dependents drops what an object owns.
 func (s *Server) dependents(uid types.UID) {
-	for name := range resources() {
+	for name := range s.kinds {
 		for _, o := range s.selected(name, labels.Everything()) {
 			if slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == uid }) {
 				if pod, ok := o.(*corev1.Pod); ok {

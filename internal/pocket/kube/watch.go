@@ -19,20 +19,7 @@ import (
 // stream serves a watch or a log, under the plan of faults.
 func (s *Server) stream(w http.ResponseWriter, c call, action string) {
 	ctx := c.request.Context()
-	effect := s.plan.Next(action, nil)
-	s.calls.Add(fault.Call{Action: action, At: time.Now(), Status: http.StatusOK, Lost: effect.Reset || effect.Drop})
-	switch {
-	case effect.Wait(ctx) != nil:
-		return
-	case effect.Reset || effect.Drop:
-		cut(w)
-		return
-	case effect.Refuse != nil:
-		f := effect.Refuse
-		if f.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
-		}
-		write(w, failed(&refusal{f.Status, metav1.StatusReason(f.Code), f.Message}))
+	if disturbed(w, c.request, s.serve, action) {
 		return
 	}
 	if c.verb == "log" {
@@ -40,6 +27,33 @@ func (s *Server) stream(w http.ResponseWriter, c call, action string) {
 		return
 	}
 	s.serveWatch(ctx, w, c)
+}
+
+// disturbed records a stream and does to it what the plan says. It reports whether
+// that was all.
+func disturbed(w http.ResponseWriter, r *http.Request, serve fault.Server, action string) bool {
+	effect := serve.Plan.Next(action, nil)
+	serve.Recorder.Add(fault.Call{Action: action, At: time.Now(), Status: http.StatusOK, Lost: effect.Reset || effect.Drop})
+	switch {
+	case effect.Wait(r.Context()) != nil:
+		return true
+	case effect.Reset || effect.Drop:
+		cut(w)
+		return true
+	case effect.Refuse != nil:
+		f := effect.Refuse
+		if f.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
+		}
+		write(w, refusalOf(*f))
+		return true
+	}
+	return false
+}
+
+// refusalOf words a refusal as the API does.
+func refusalOf(f fault.Refusal) fault.Reply {
+	return failed(&refusal{f.Status, metav1.StatusReason(f.Code), f.Message})
 }
 
 func cut(w http.ResponseWriter) {

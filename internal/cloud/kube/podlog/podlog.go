@@ -37,8 +37,9 @@ type Container struct {
 type Sight struct {
 	// Containers are those of its pods, oldest first.
 	Containers []Container
-	// Over: no further container will come. Silent: none was ever started.
-	Over, Silent bool
+	// Over: no further container will come. Silent: none was ever started. Kept: the
+	// whole output is also where Kept of the reader finds it.
+	Over, Silent, Kept bool
 }
 
 // Source is where a job's containers and their logs are.
@@ -64,10 +65,9 @@ type Reader struct {
 	// Split tells what a line is made of, where not all of it is the job's; nil takes
 	// each as one of the job's.
 	Split func(line sdk.LogChunk) []sdk.LogChunk
-	// Rest reads, where it isn't nil, what an ended container's pod that has gone has
-	// left elsewhere, behind so many bytes that were given. It returns false where
-	// there is no such place.
-	Rest func(ctx context.Context, given int64, yield func(sdk.LogChunk) bool) (found bool, err error)
+	// Kept opens the whole output, without stamps, where a sight says that it is kept.
+	// A read that had nothing before it is read from there.
+	Kept func(ctx context.Context) (io.ReadCloser, error)
 }
 
 func (r Reader) fail(code sdk.Code, err error) *sdk.Error {
@@ -143,23 +143,28 @@ func (t *tail) look(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if s.Kept && s.Over && (t.pos.kept || t.pos.stamp.IsZero()) {
+		return t.kept(ctx)
+	}
 	if len(s.Containers) == 0 && s.Over && t.pos.uid == "" {
-		if s.Silent {
-			t.end()
-			return true, nil
+		if !s.Silent {
+			t.yield(sdk.LogItem{Gap: &sdk.LogGap{Bytes: -1, Why: "the pod was deleted before its output was read"}})
+			t.verdict = sdk.VerdictUnavailable
 		}
-		return t.lost(ctx, "the pod was deleted before its output was read", true)
+		t.end()
+		return true, nil
 	}
 	rest := t.rest(s.Containers)
 	if t.pos.uid != "" && !slices.ContainsFunc(s.Containers, func(c Container) bool { return c.UID == t.pos.uid }) {
-		if len(rest) == 0 && s.Over {
-			return t.lost(ctx, "the pod was deleted before its output was read to the end", false)
-		}
 		// What was still to come of this pod is lost; another may follow.
 		if !t.gap("the pod was deleted before its output was read to the end") {
 			return false, nil
 		}
 		t.pos = position{launch: t.pos.launch + 1}
+		if len(rest) == 0 && s.Over {
+			t.end()
+			return true, nil
+		}
 	}
 	for _, c := range rest {
 		if c.UID != t.pos.uid {
@@ -186,36 +191,6 @@ func (t *tail) look(ctx context.Context) (done bool, err error) {
 		return true, nil
 	}
 	return false, nil
-}
-
-// lost ends the read of a pod that has gone: by what it has left elsewhere, or a gap.
-func (t *tail) lost(ctx context.Context, why string, all bool) (done bool, err error) {
-	if t.r.Rest != nil {
-		found, err := t.r.Rest(ctx, t.pos.bytes, func(c sdk.LogChunk) bool {
-			c.Launch = t.pos.launch
-			t.pos.bytes += size(c)
-			return t.yield(sdk.LogItem{Entry: &c, Cursor: t.pos.cursor(t.r.Kind)})
-		})
-		switch {
-		case t.left:
-			return false, nil
-		case err != nil:
-			return false, err
-		case found:
-			t.end()
-			return true, nil
-		}
-	}
-	if !t.gap(why) {
-		return false, nil
-	}
-	if all {
-		t.verdict = sdk.VerdictUnavailable
-	} else {
-		t.pos = position{launch: t.pos.launch + 1}
-	}
-	t.end()
-	return true, nil
 }
 
 // rest are the containers from the one on that the position is in.
@@ -334,13 +309,11 @@ func (t *tail) take(old *sieve, q piece) bool {
 		c.LineEnd = sdk.LineEndStripped
 	}
 	if t.r.Split == nil {
-		t.pos.bytes += size(c)
 		return t.yield(sdk.LogItem{Entry: &c, Cursor: t.pos.cursor(t.r.Kind)})
 	}
 	parts := t.r.Split(c)
 	for i := range parts {
 		it := sdk.LogItem{Entry: &parts[i]}
-		t.pos.bytes += size(parts[i])
 		if i == len(parts)-1 {
 			it.Cursor = t.pos.cursor(t.r.Kind) // a read from within a line would give parts of it again
 		}
@@ -349,17 +322,6 @@ func (t *tail) take(old *sieve, q piece) bool {
 		}
 	}
 	return true
-}
-
-// size is how many of the job's own bytes a chunk stands for.
-func size(c sdk.LogChunk) int64 {
-	switch {
-	case c.Stream == sdk.StreamSystem:
-		return 0
-	case c.LineEnd == sdk.LineEndStripped:
-		return int64(len(c.Data)) + 1
-	}
-	return int64(len(c.Data))
 }
 
 func (t *tail) gap(why string) bool {

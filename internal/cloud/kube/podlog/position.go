@@ -24,7 +24,8 @@ type position struct {
 	stamp time.Time
 	count int
 	part  int
-	// bytes is how many of the job's own bytes of this pod were given.
+	// kept: it is a place in what is kept of the output, so many bytes into it.
+	kept  bool
 	bytes int64
 }
 
@@ -44,7 +45,7 @@ func (p position) cursor(kind string) *sdk.LogCursor {
 		c.Position[cursorStamp] = p.stamp.Format(time.RFC3339Nano)
 		c.Position[cursorCount], c.Position[cursorPart] = strconv.Itoa(p.count), strconv.Itoa(p.part)
 	}
-	if p.bytes > 0 {
+	if p.kept {
 		c.Position[cursorBytes] = strconv.FormatInt(p.bytes, 10)
 	}
 	return c
@@ -75,7 +76,7 @@ func readPosition(kind string, c *sdk.LogCursor) (position, error) {
 		if err != nil || n < 0 {
 			return p, fmt.Errorf("a cursor's %s is %q", cursorBytes, m[cursorBytes])
 		}
-		p.bytes = n
+		p.kept, p.bytes = true, n
 	}
 	if m[cursorStamp] != "" {
 		var err error
