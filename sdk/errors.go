@@ -104,6 +104,9 @@ type Error struct {
 	Retryable bool
 	// RetryAfter is the wait that the backend asked for; zero is none given.
 	RetryAfter time.Duration
+	// Unreached says that no connection to the backend could be made, so that
+	// nothing of the call was sent: it changed nothing, whatever the code.
+	Unreached bool
 	// Reason, when set, is the reason that a run ended by this error gets; a
 	// driver sets it where the code alone doesn't tell (image_pull).
 	Reason Reason
@@ -225,10 +228,20 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
+// IsUnreached reports whether err proves that nothing of a call was sent.
+func IsUnreached(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Unreached
+}
+
 // IsClear reports whether err proves that a mutating call changed nothing: the
-// backend answered and refused. Everything else (time-outs, cut connections,
-// 5xx, a cancelled context, an unknown error) is unclear and must be looked up.
+// backend answered and refused, or no connection to it could be made. Everything
+// else (time-outs, cut connections, 5xx, a cancelled context, an unknown error)
+// is unclear and must be looked up.
 func IsClear(err error) bool {
+	if IsUnreached(err) {
+		return true
+	}
 	switch CodeOf(err) {
 	case InvalidArgument, NotFound, AlreadyExists, PermissionDenied, ResourceExhausted,
 		FailedPrecondition, Aborted, OutOfRange, Unimplemented, Unauthenticated:

@@ -142,8 +142,15 @@ func TestIsClear(t *testing.T) {
 			t.Errorf("%v is clear", err)
 		}
 	}
-	if sdk.IsClear(nil) {
+	if sdk.IsClear(nil) || sdk.IsUnreached(nil) {
 		t.Error("no error is clear")
+	}
+	unreached := &sdk.Error{Code: sdk.Unavailable, Unreached: true}
+	if !sdk.IsUnreached(unreached) || !sdk.IsClear(fmt.Errorf("x: %w", unreached)) {
+		t.Error("what was never sent is unclear")
+	}
+	if sdk.IsClear(&sdk.Error{Code: sdk.Unavailable, Err: unreached}) {
+		t.Error("a later call that was never sent makes the whole clear")
 	}
 }
 

@@ -38,6 +38,7 @@ var layers = []layer{
 	{path: "internal/testwait", stdOnly: true, testing: true},
 	{path: "internal/testneed", stdOnly: true, testing: true},
 	{path: "internal/testneed/dockerd", may: []string{"internal/testneed", "internal/testwait"}, stdOnly: true, testing: true},
+	{path: "internal/testneed/cluster", may: []string{"internal/testneed", "internal/testwait"}, stdOnly: true, testing: true},
 	{path: "internal/failpoint", stdOnly: true, open: true},
 
 	{path: "sdk", stdOnly: true},
@@ -49,7 +50,9 @@ var layers = []layer{
 	{path: "internal/pocket", never: everything},
 	{path: "internal/telemetry", may: []string{"sdk"}},
 
-	{path: "internal/cloud/*", may: []string{"sdk"}},
+	{path: "internal/cloud/reach", may: []string{"sdk"}},
+	{path: "internal/cloud/budget", may: []string{"sdk"}},
+	{path: "internal/cloud/*", may: []string{"sdk", "internal/cloud/reach", "internal/cloud/budget"}},
 	{path: "internal/driver/local", may: []string{"sdk"}},
 	{path: "internal/driver/docker", may: []string{"sdk", "internal/cloud/docker"}},
 	{path: "internal/driver/compose", may: []string{"sdk", "internal/cloud/docker"}},

@@ -162,7 +162,7 @@ func (r *Redactor) Error(err error) error {
 	if clean == msg {
 		return err
 	}
-	out := &sdk.Error{Code: sdk.CodeOf(err), Retryable: sdk.IsRetryable(err), RetryAfter: sdk.RetryAfter(err)}
+	out := &sdk.Error{Code: sdk.CodeOf(err), Retryable: sdk.IsRetryable(err), RetryAfter: sdk.RetryAfter(err), Unreached: sdk.IsUnreached(err)}
 	out.ID = idOrNone(err)
 	out.Err = redacted(clean)
 	return out

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -25,7 +26,7 @@ func (x *Session) Call(ctx context.Context, op string, f func(ctx context.Contex
 	if ctx.Err() != nil {
 		return x.mapError(ctx, ctx, op, ctx.Err())
 	}
-	inner, cancel := context.WithTimeoutCause(ctx, x.timeout, errNoAnswer)
+	inner, cancel := context.WithTimeoutCause(reach.Watch(ctx), x.timeout, errNoAnswer)
 	defer cancel()
 	err := f(inner)
 	if skewed(err) {
@@ -107,12 +108,14 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 	case errors.Is(context.Cause(inner), errNoAnswer):
 		e.Code, e.Retryable = sdk.DeadlineExceeded, true
 		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, err)
+		reach.Mark(inner, e, x.Endpoint)
 	default:
 		x.classify(e, err)
 		e.Err = plainly(err)
 		if e.Code == sdk.Unavailable && x.Endpoint != "" && ErrorCode(err) == "" {
-			e.Remedy = "is the pocket cloud at " + x.Endpoint + " running? `windlass pocket up` starts one"
+			e.Remedy = reach.Remedy(x.Endpoint)
 		}
+		reach.Mark(inner, e, x.Endpoint)
 	}
 	return e
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
+	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -30,7 +31,7 @@ func (x *Session) Call(ctx context.Context, op string, f func(ctx context.Contex
 	if ctx.Err() != nil {
 		return x.mapError(ctx, ctx, op, ctx.Err())
 	}
-	inner, cancel := context.WithTimeoutCause(ctx, x.timeout, errNoAnswer)
+	inner, cancel := context.WithTimeoutCause(reach.Watch(ctx), x.timeout, errNoAnswer)
 	defer cancel()
 	return x.mapError(ctx, inner, op, f(inner))
 }
@@ -60,13 +61,15 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 	case errors.Is(context.Cause(inner), errNoAnswer):
 		e.Code, e.Retryable = sdk.DeadlineExceeded, true
 		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, err)
+		reach.Mark(inner, e, x.Endpoint)
 	case errors.As(err, &answer):
 		classify(e, answer)
 	default:
 		e.Code, e.Retryable = sdk.Unavailable, true
 		if x.Endpoint != "" {
-			e.Remedy = "is the pocket cloud at " + x.Endpoint + " running? `windlass pocket up` starts one"
+			e.Remedy = reach.Remedy(x.Endpoint)
 		}
+		reach.Mark(inner, e, x.Endpoint)
 	}
 	return e
 }
@@ -78,8 +81,12 @@ func (x *Session) tokenError(e *sdk.Error, none *noToken) {
 	if !errors.As(none.err, &failed) || failed.RawResponse == nil {
 		e.Err = &noToken{err: errors.New(oneLine(none.err.Error()))}
 		if none.unheard {
-			// It was reached by nobody, whose credentials may be right.
-			e.Code, e.Reason, e.Remedy, e.Retryable = sdk.Unavailable, "", "", true
+			// It was reached by nobody, whose credentials may be right; and without a
+			// token the call itself wasn't sent.
+			e.Code, e.Reason, e.Remedy, e.Retryable, e.Unreached = sdk.Unavailable, "", "", true, true
+			if x.Endpoint != "" {
+				e.Remedy = reach.Remedy(x.Endpoint)
+			}
 		}
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 
+	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -92,7 +93,7 @@ type unheardKey struct{}
 
 // Do implements policy.Transporter.
 func (l listener) Do(r *http.Request) (*http.Response, error) {
-	res, err := l.Transporter.Do(r)
+	res, err := l.Transporter.Do(r.WithContext(reach.Apart(r.Context())))
 	if unheard, ok := r.Context().Value(unheardKey{}).(*atomic.Bool); ok {
 		unheard.Store(err != nil)
 	}

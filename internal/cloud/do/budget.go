@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
-	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/internal/cloud/budget"
 )
 
 // A token has 250 calls a minute and 5,000 an hour. A part is left to others who
@@ -25,45 +23,23 @@ const (
 // Budgets are the calls that tokens may make: DigitalOcean counts them by token,
 // whoever makes them. One value is shared by all sessions that it should hold
 // together. It is safe for concurrent use; the zero value is ready.
-type Budgets struct {
-	mu sync.Mutex
-	m  map[[sha256.Size]byte]*budget
-}
+type Budgets struct{ all budget.Budgets }
 
-// budget is that of one token. Each limit is a bucket whose size and refill add
+// allowance is that of one token. Each limit is a bucket whose size and refill add
 // up to the limit in any window of its length.
-type budget struct{ minute, hour *rate.Limiter }
+type allowance struct{ minute, hour *budget.Budget }
 
-// of returns a token's budget. The last to ask sets its size.
-func (b *Budgets) of(token, endpoint string, perMinute, perHour int) *budget {
+// of returns a token's allowance. The last to ask sets its size. No token is kept.
+func (b *Budgets) of(token, endpoint string, perMinute, perHour int) *allowance {
 	if b == nil {
 		b = &Budgets{}
 	}
-	key := sha256.Sum256([]byte(endpoint + "\n" + token))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.m == nil {
-		b.m = map[[sha256.Size]byte]*budget{}
+	sum := sha256.Sum256([]byte(token))
+	account := hex.EncodeToString(sum[:])
+	part := func(family string, limit int, window time.Duration) *budget.Budget {
+		return b.all.For(budget.Key{Account: account, Endpoint: endpoint, Family: family}, Rate(limit, window), Burst(limit))
 	}
-	perMinute, perHour = cmp.Or(perMinute, DefaultPerMinute), cmp.Or(perHour, DefaultPerHour)
-	got, ok := b.m[key]
-	if !ok {
-		got = &budget{limiter(perMinute, time.Minute), limiter(perHour, time.Hour)}
-		b.m[key] = got
-		return got
-	}
-	resize(got.minute, perMinute, time.Minute)
-	resize(got.hour, perHour, time.Hour)
-	return got
-}
-
-func limiter(limit int, window time.Duration) *rate.Limiter {
-	return rate.NewLimiter(rate.Limit(Rate(limit, window)), Burst(limit))
-}
-
-func resize(l *rate.Limiter, limit int, window time.Duration) {
-	l.SetLimit(rate.Limit(Rate(limit, window)))
-	l.SetBurst(Burst(limit))
+	return &allowance{minute: part("minute", cmp.Or(perMinute, DefaultPerMinute), time.Minute), hour: part("hour", cmp.Or(perHour, DefaultPerHour), time.Hour)}
 }
 
 // Burst is how many calls of a limit may come at once; the rest is spread over
@@ -77,35 +53,20 @@ func Rate(limit int, window time.Duration) float64 {
 
 // wait waits for one call's turn, in real time. It returns the context's error
 // once that has ended.
-func (b *budget) wait(ctx context.Context) error {
-	for _, l := range []*rate.Limiter{b.hour, b.minute} {
-		// Not by Limiter.Wait: it refuses at once what the deadline might not
-		// allow, with an error that is none of the context's.
-		r := l.Reserve()
-		if d := r.Delay(); d > 0 {
-			if err := sdk.SystemClock().Sleep(ctx, d); err != nil {
-				r.Cancel()
-				return err
-			}
-		}
+func (a *allowance) wait(ctx context.Context) error {
+	if err := a.hour.Wait(ctx); err != nil {
+		return err
 	}
-	return ctx.Err()
+	return a.minute.Wait(ctx)
 }
 
 // heard takes note of what a reply says is left of the hour, and of a refusal:
 // others spend from the same token.
-func (b *budget) heard(r *http.Response) {
+func (a *allowance) heard(r *http.Response) {
 	if r.StatusCode == http.StatusTooManyRequests {
-		drain(b.minute, 0)
+		a.minute.Throttled()
 	}
 	if left, err := strconv.Atoi(r.Header.Get("RateLimit-Remaining")); err == nil && left >= 0 {
-		drain(b.hour, left)
-	}
-}
-
-// drain takes what a bucket has beyond a number of calls.
-func drain(l *rate.Limiter, left int) {
-	if n := int(l.Tokens()) - left; n > 0 {
-		l.ReserveN(time.Now(), n)
+		a.hour.Left(left)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/digitalocean/godo"
 
+	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -32,7 +33,7 @@ func (x *Session) Bounded(ctx context.Context, op string, f func(ctx context.Con
 	if ctx.Err() != nil {
 		return x.mapError(ctx, ctx, op, ctx.Err())
 	}
-	inner, cancel := context.WithTimeoutCause(ctx, x.timeout, errNoAnswer)
+	inner, cancel := context.WithTimeoutCause(reach.Watch(ctx), x.timeout, errNoAnswer)
 	defer cancel()
 	return x.mapError(ctx, inner, op, f(inner))
 }
@@ -61,14 +62,24 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 	case errors.Is(context.Cause(inner), errNoAnswer):
 		e.Code, e.Retryable = sdk.DeadlineExceeded, true
 		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, e.Err)
+		reach.Mark(inner, e, x.pocket())
 	default:
 		// A cut connection, or a reply that can't be read, proves nothing.
 		e.Code, e.Retryable = sdk.Unavailable, true
 		if x.local {
-			e.Remedy = "is the pocket cloud at " + x.Endpoint + " running? `windlass pocket up` starts one"
+			e.Remedy = reach.Remedy(x.Endpoint)
 		}
+		reach.Mark(inner, e, x.pocket())
 	}
 	return e
+}
+
+// pocket is the address of a pocket cloud, empty for DigitalOcean itself.
+func (x *Session) pocket() string {
+	if x.local {
+		return x.Endpoint
+	}
+	return ""
 }
 
 func (x *Session) classify(e *sdk.Error, a *godo.ErrorResponse) {

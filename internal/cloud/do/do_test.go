@@ -278,7 +278,7 @@ func TestBudgetIsTheTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		took := func(b *budget) time.Duration {
+		took := func(b *allowance) time.Duration {
 			begun := time.Now()
 			if err := b.wait(t.Context()); err != nil {
 				t.Fatal(err)

@@ -61,7 +61,7 @@ type Session struct {
 	timeout   time.Duration
 	local     bool
 	transport *http.Transport
-	budget    *budget
+	budget    *allowance
 }
 
 // Open makes a session. Where the token's team isn't known from an earlier

@@ -9,8 +9,10 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
+	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -23,7 +25,7 @@ func (x *Session) Call(ctx context.Context, op string, f func(ctx context.Contex
 	if ctx.Err() != nil {
 		return x.mapError(ctx, ctx, op, ctx.Err())
 	}
-	inner, cancel := context.WithTimeout(ctx, x.timeout)
+	inner, cancel := context.WithTimeout(reach.Watch(ctx), x.timeout)
 	defer cancel()
 	return x.mapError(ctx, inner, op, f(inner))
 }
@@ -49,11 +51,16 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 		}
 	case errors.As(err, &cred):
 		e.Code, e.Reason, e.Remedy = sdk.Unauthenticated, sdk.ReasonCredentials, "check the credentials that the provider uses"
+		if cred.unheard {
+			e.Code, e.Reason, e.Remedy, e.Retryable, e.Unreached = sdk.Unavailable, "", "", true, true
+		}
 	case ended(inner) != nil:
 		e.Code, e.Retryable = sdk.DeadlineExceeded, true
-		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, err)
+		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, plainly(err))
+		reach.Mark(inner, e, x.Endpoint)
 	default:
 		x.classify(e, err)
+		reach.Mark(inner, e, x.Endpoint)
 	}
 	return e
 }
@@ -79,12 +86,12 @@ func (x *Session) classify(e *sdk.Error, err error) {
 		e.Code, e.Retryable = sdk.Unavailable, true
 		return
 	}
-	e.Code, e.Err = codeOf(st.Code()), &told{text: strings.Join(strings.Fields(st.Message()), " "), err: err}
+	e.Code, e.Err = codeOf(st.Code()), plainly(err)
 	switch e.Code {
 	case sdk.Unavailable, sdk.Internal, sdk.Unknown, sdk.DeadlineExceeded:
 		e.Retryable = true
 		if x.Endpoint != "" && e.Code == sdk.Unavailable {
-			e.Remedy = "is the pocket cloud at " + x.Endpoint + " running? `windlass pocket up` starts one"
+			e.Remedy = reach.Remedy(x.Endpoint)
 		}
 	case sdk.ResourceExhausted:
 		e.Retryable = true
@@ -108,6 +115,44 @@ func codeOf(c codes.Code) sdk.Code {
 	}
 	return sdk.Code(c)
 }
+
+// connecting finds gRPC's words around a connection that failed.
+var connecting = form(`connection error: desc = "(?:transport: (?:Error while dialing: )?)?(.*)"$`)
+
+// plainly returns the message of a status without the words of the client's
+// layers.
+func plainly(err error) error {
+	st, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	text := strings.Join(strings.Fields(st.Message()), " ")
+	return &told{text: connecting().ReplaceAllString(text, "$1"), err: err}
+}
+
+// sent tells reach of gRPC's requests.
+type sent struct{}
+
+// TagRPC implements stats.Handler.
+func (sent) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+// HandleRPC implements stats.Handler. The header comes before all else that is
+// sent, and only once there is a connection for it.
+// https://pkg.go.dev/google.golang.org/grpc/stats#OutHeader
+func (sent) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	switch s.(type) {
+	case *stats.Begin:
+		reach.Tried(ctx)
+	case *stats.OutHeader:
+		reach.Left(ctx)
+	}
+}
+
+// TagConn implements stats.Handler.
+func (sent) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn implements stats.Handler.
+func (sent) HandleConn(context.Context, stats.ConnStats) {}
 
 // told is Google's own message without the client's words around it.
 type told struct {

@@ -177,6 +177,57 @@ func TestCallsEnd(t *testing.T) {
 	}
 }
 
+// TestUnreached: where no connection could be made nothing was sent, and the error
+// says so in few words; what was sent and cut proves nothing.
+func TestUnreached(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cloud{address: l.Addr().String()}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x := c.open(t, Settings{Project: "my-project", Region: "europe-west1", Credentials: map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": "x"}})
+	err = c.call(t, x)
+	if !errors.Is(err, sdk.Unavailable) || !sdk.IsUnreached(err) || !sdk.IsClear(err) || !sdk.IsRetryable(err) {
+		t.Errorf("nobody there: %v", err)
+	}
+	if want := "ask: provider prod: dial tcp " + c.address + ": connect: connection refused; is the pocket cloud at http://" + c.address + " running?"; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %q, want %q", err, want)
+	}
+	// A server that hangs up at the first byte of a request.
+	cut, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cut.Close()
+	go func() {
+		for {
+			conn, err := cut.Accept()
+			if err != nil {
+				return
+			}
+			// The preface and the settings of HTTP/2, then a cut in the request.
+			_, _ = conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0})
+			buf := make([]byte, 1024)
+			for n := 0; n < 100; {
+				m, err := conn.Read(buf)
+				if err != nil {
+					break
+				}
+				n += m
+			}
+			_ = conn.Close()
+		}
+	}()
+	c = &cloud{address: cut.Addr().String()}
+	x = c.open(t, Settings{Project: "my-project", Region: "europe-west1", Credentials: map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": "x"}})
+	if err := c.call(t, x); !errors.Is(err, sdk.Unavailable) || sdk.IsUnreached(err) || sdk.IsClear(err) {
+		t.Errorf("cut: %v", err)
+	}
+}
+
 // TestRetryInfo: the wait that Google asks for is passed on, within bounds.
 func TestRetryInfo(t *testing.T) {
 	x := &Session{provider: "p", timeout: defaultCall}

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
@@ -40,7 +42,7 @@ func withCredentials(ctx context.Context, s Settings) (oauth2.TokenSource, strin
 			return fromFile(ctx, s, file, file)
 		}
 	}
-	return google.ComputeTokenSource("", scope), "", nil
+	return metadataServer{google.ComputeTokenSource("", scope)}, "", nil
 }
 
 // loginFile is where `gcloud auth application-default login` leaves its
@@ -98,8 +100,27 @@ type fixed struct{ token *oauth2.Token }
 // Token implements oauth2.TokenSource.
 func (f fixed) Token() (*oauth2.Token, error) { return f.token, nil }
 
-// noCredentials is a failure to get a token, where nothing was sent.
-type noCredentials struct{ err error }
+// metadataServer gives tokens on Google's own machines. Elsewhere nobody answers,
+// which means that there are no credentials.
+type metadataServer struct{ oauth2.TokenSource }
+
+// noCredentials is a failure to get a token, where nothing was sent; unheard: the
+// authority gave no answer, so that the credentials may be right.
+type noCredentials struct {
+	err     error
+	unheard bool
+}
+
+// noToken is the failure of a source of tokens. That of a service account keeps
+// the words alone of a request that failed.
+// https://github.com/golang/oauth2/blob/master/jwt/jwt.go
+func noToken(from oauth2.TokenSource, err error) *noCredentials {
+	var request *url.Error
+	var answer *oauth2.RetrieveError
+	_, metadata := from.(metadataServer)
+	failed := errors.As(err, &request) || strings.Contains(err.Error(), `cannot fetch token: Post "`)
+	return &noCredentials{err, !metadata && failed && !errors.As(err, &answer)}
+}
 
 func (e *noCredentials) Error() string { return "no access token could be had: " + e.err.Error() }
 

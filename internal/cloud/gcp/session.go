@@ -121,7 +121,7 @@ func (x *Session) Connect(service, routing string) (*grpc.ClientConn, error) {
 	}
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithUserAgent("windlass"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)), grpc.WithUnaryInterceptor(x.signed(routing)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)), grpc.WithUnaryInterceptor(x.signed(routing)), grpc.WithStatsHandler(sent{}),
 	}
 	if x.Endpoint != "" {
 		opts = append(opts, grpc.WithNoProxy(), grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
@@ -174,13 +174,14 @@ func (x *Session) token(ctx context.Context) (*oauth2.Token, error) {
 	case a := <-got:
 		switch {
 		case a.err != nil:
-			return nil, &noCredentials{a.err}
+			return nil, noToken(x.tokens, a.err)
 		case a.token.AccessToken == "":
-			return nil, &noCredentials{errors.New("the answer has none")}
+			return nil, &noCredentials{err: errors.New("the answer has none")}
 		}
 		return a.token, nil
 	case <-ctx.Done():
-		return nil, &noCredentials{context.Cause(ctx)}
+		_, metadata := x.tokens.(metadataServer)
+		return nil, &noCredentials{context.Cause(ctx), !metadata}
 	}
 }
 
