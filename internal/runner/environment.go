@@ -158,9 +158,6 @@ func (*Environment) Check(x sandbox.Exec) []sdk.Problem {
 	}
 	for name, value := range x.Env {
 		text("env."+name, name+value)
-		if _, both := x.Secrets[name]; both {
-			ps = append(ps, sdk.Problem{Field: "secrets." + name, Message: "is a variable under env too, and the protocol carries both in one place", Code: sdk.InvalidArgument})
-		}
 	}
 	return ps
 }

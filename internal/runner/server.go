@@ -119,9 +119,32 @@ type Server struct {
 	jobs sync.WaitGroup
 }
 
-// New checks the options and takes the provider's place in the state folder. A
-// server that couldn't tell who calls is refused.
+// Check returns what is wrong with the options that concern who may call, before
+// anything is opened: a server that couldn't tell who calls is refused.
+func Check(o Options) error {
+	_, err := unlocked(o)
+	return err
+}
+
+// New checks the options and takes the provider's place in the state folder.
 func New(o Options) (*Server, error) {
+	s, err := unlocked(o)
+	if err != nil {
+		return nil, err
+	}
+	s.lock = flock.New(filepath.Join(o.StateDir, "runner-"+o.Provider+".lock"), flock.SetPermissions(0o600))
+	ok, err := s.lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("serve runner: lock %s: %w", s.lock.Path(), err)
+	}
+	if !ok {
+		return nil, errors.Join(&sdk.Error{Code: sdk.FailedPrecondition, Op: "serve runner", Provider: o.Provider, ID: ErrBusy,
+			Err: errors.New("another runner serves it from this state folder"), Remedy: "stop that one, or set WINDLASS_STATE to another folder"}, s.lock.Close())
+	}
+	return s, nil
+}
+
+func unlocked(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -146,15 +169,6 @@ func New(o Options) (*Server, error) {
 	}
 	if s.tls, err = s.serverTLS(); err != nil {
 		return nil, err
-	}
-	s.lock = flock.New(filepath.Join(o.StateDir, "runner-"+o.Provider+".lock"), flock.SetPermissions(0o600))
-	ok, err := s.lock.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("serve runner: lock %s: %w", s.lock.Path(), err)
-	}
-	if !ok {
-		return nil, errors.Join(&sdk.Error{Code: sdk.FailedPrecondition, Op: "serve runner", Provider: o.Provider, ID: ErrBusy,
-			Err: errors.New("another runner serves it from this state folder"), Remedy: "stop that one, or set WINDLASS_STATE to another folder"}, s.lock.Close())
 	}
 	return s, nil
 }
@@ -217,6 +231,11 @@ func (s *Server) Close() error { return s.lock.Close() }
 // cancelled at first.
 func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	if err := s.cancelLeft(ctx); err != nil {
+		s.stop()
+		s.jobs.Wait()
+		if ctx.Err() != nil {
+			err = nil // stopped before it began
+		}
 		return errors.Join(err, lis.Close())
 	}
 	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(s.tls)), grpc.ConnectionTimeout(handshakeTime),

@@ -1,0 +1,406 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/windlass-run/windlass/internal/joblog"
+	"github.com/windlass-run/windlass/internal/sandbox"
+	"github.com/windlass-run/windlass/internal/testwait"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/sandboxpb"
+	"github.com/windlass-run/windlass/sdk/providertest/fake"
+)
+
+// everything reads a call to its end.
+func everything(stream grpc.ServerStreamingClient[sandboxpb.SandboxExecChunk]) (stdout []byte, code *int32, largest int, err error) {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return stdout, code, largest, err
+		}
+		if c, ok := m.GetChunk().(*sandboxpb.SandboxExecChunk_ExitCode); ok {
+			code = &c.ExitCode
+			continue
+		}
+		largest = max(largest, len(m.GetStdout()), len(m.GetStderr()))
+		stdout = append(stdout, m.GetStdout()...)
+	}
+}
+
+// TestF65OutputOfAnySize: a line far longer than one message may be comes byte for
+// byte, in chunks of 32 KiB at most, before the code and not with it.
+func TestF65OutputOfAnySize(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(w.options())
+	stream, err := w.raw(s.addr, "ci").Exec(w.ctx(), &sandboxpb.SandboxExecRequest{Image: "img", Command: words("long-line 6000000; lines 20000; exit 3")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, code, largest, err := everything(stream)
+	if err != nil || code == nil || *code != 3 {
+		t.Fatalf("code %v, %v", code, err)
+	}
+	var want bytes.Buffer
+	want.WriteString(strings.Repeat("x", 6_000_000) + "\n")
+	for i := range 20000 {
+		fmt.Fprintf(&want, "line %d\n", i)
+	}
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("%d bytes, want %d", len(got), want.Len())
+	}
+	if largest > MaxChunk {
+		t.Errorf("a chunk of %d bytes", largest)
+	}
+}
+
+// TestF70MissingOutputIsNoSuccess: a slow caller for whom the middle of a long output
+// was dropped gets an error that has the code, and no success.
+func TestF70MissingOutputIsNoSuccess(t *testing.T) {
+	w := newWorld(t, joblog.Options{MaxBytes: 1 << 20})
+	s := w.serve(w.options())
+	stream, err := w.raw(s.addr, "ci").Exec(w.ctx(), &sandboxpb.SandboxExecRequest{Image: "img", Command: words("long-line 9000000; exit 0")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The caller reads nothing until the job is over.
+	testwait.Until(t, patience, "the run", func() bool { return len(w.runs()) == 1 })
+	if r := w.run(); r.State != sdk.StateSucceeded {
+		t.Fatalf("got %+v", r)
+	}
+	_, code, _, err := everything(stream)
+	if status.Code(err) != codes.DataLoss || code != nil || !strings.Contains(err.Error(), "code 0") || !strings.Contains(err.Error(), ErrOutput) {
+		t.Errorf("code %v, %v", code, err)
+	}
+}
+
+// TestF18NoCodeIsNoSuccess: what ended without a code, or was lost, is an error with
+// the reason in words; a 0 is never made up.
+func TestF18NoCodeIsNoSuccess(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		want   codes.Code
+		words  string
+	}{
+		{"fail image_pull", codes.FailedPrecondition, "image_pull"},
+		{"fail infrastructure", codes.Unavailable, "infrastructure"},
+		{"fail preempted", codes.Unavailable, "preempted"},
+		{"fail quota", codes.ResourceExhausted, "quota"},
+		{"fail unknown", codes.Unknown, "unknown"},
+	} {
+		t.Run(c.script, func(t *testing.T) {
+			w := newWorld(t)
+			w.cloud.Change(func(k *fake.Knobs) { k.NoExitCode = true })
+			stream, err := w.raw(w.serve(w.options()).addr, "ci").Exec(w.ctx(), &sandboxpb.SandboxExecRequest{Image: "img", Command: words(c.script)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, code, _, err := everything(stream)
+			if status.Code(err) != c.want || code != nil || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), w.run().ID.Short()) {
+				t.Errorf("code %v, %v", code, err)
+			}
+		})
+	}
+}
+
+// TestCodes: the codes of ends that have one, an OOM's too.
+func TestCodes(t *testing.T) {
+	for script, want := range map[string]int{"exit 0": 0, "exit 255": 255, "oom": 137, "oom 0": 0, "exit 127": 127} {
+		t.Run(script, func(t *testing.T) {
+			w := newWorld(t)
+			res, err := w.client(w.serve(w.options()), "ci").Exec(w.ctx(), sandbox.Request{Exec: exec(script), Output: newOutput()})
+			if err != nil || res.ExitCode == nil || *res.ExitCode != want {
+				t.Errorf("got %+v, %v", res, err)
+			}
+		})
+	}
+}
+
+// TestCancelledByOthers: a job that its operator cancels is no success and has no code.
+func TestCancelledByOthers(t *testing.T) {
+	w := newWorld(t)
+	e := w.client(w.serve(w.options()), "ci")
+	out := newOutput()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.Exec(w.ctx(), sandbox.Request{Exec: exec("echo up; hang"), Output: out})
+		ended <- err
+	}()
+	testwait.Receive(t, patience, "output", out.first)
+	w.must(w.engine.Cancel(w.ctx(), cancelBy(w.runs()[0].ID, "root@here")))
+	if err := testwait.Receive(t, patience, "the end", ended); sdk.CodeOf(err) != sdk.Aborted || !strings.Contains(err.Error(), "root@here") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestF84Secrets: a reference that the client may use goes to the provider as one,
+// and its value stands in nothing of ours; another is refused before there is a row.
+func TestF84Secrets(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(w.options(Client{Name: "ci", Secrets: []string{"secret://env/TOKEN"}}))
+	e := w.client(s, "ci")
+	x := exec("secret TOKEN; env PLAIN")
+	x.Env = sdk.Env{"PLAIN": "value"}
+	x.Secrets = map[string]sdk.SecretRef{"TOKEN": "secret://env/TOKEN"}
+	out := newOutput()
+	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: x, Output: out}); err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := out.texts(); !strings.HasPrefix(o, "secret TOKEN ") || strings.Contains(o, "missing") || !strings.Contains(o, fmt.Sprintf("env PLAIN %x", "value")) {
+		t.Errorf("got %q", o)
+	}
+	r := w.run()
+	if spec := w.spec(r); spec.Secrets["TOKEN"] != "secret://env/TOKEN" || spec.Env["TOKEN"] != "" {
+		t.Errorf("spec %+v", spec)
+	}
+	if strings.Contains(string(r.Spec)+w.log.String(), canary) {
+		t.Error("the value stands in the row or the log")
+	}
+	x.Secrets = map[string]sdk.SecretRef{"TOKEN": "secret://env/OTHER"}
+	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: x, Output: newOutput()}); sdk.CodeOf(err) != sdk.PermissionDenied || !strings.Contains(err.Error(), ErrSecret) {
+		t.Errorf("got %v", err)
+	}
+	if n := len(w.runs()); n != 1 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// TestProfiles: what is asked for is lowered to what the client may have, and never
+// raised.
+func TestProfiles(t *testing.T) {
+	all := []sdk.Profile{sdk.ProfileStrict, sdk.ProfileStandard, sdk.ProfilePermissive}
+	for i, most := range all {
+		for j, asked := range all {
+			if got, err := clamp(string(asked), most); err != nil || got != all[min(i, j)] {
+				t.Errorf("%s of at most %s is %s, %v", asked, most, got, err)
+			}
+		}
+		if got, err := clamp("", most); err != nil || got != sdk.ProfileStrict {
+			t.Errorf("unset is %s, %v", got, err)
+		}
+		for _, odd := range []string{"default", "STRICT", "strict ", "none"} {
+			if got, err := clamp(odd, most); !errors.Is(err, sdk.InvalidArgument) {
+				t.Errorf("%q is %s, %v", odd, got, err)
+			}
+		}
+	}
+	w := newWorld(t)
+	e := w.client(w.serve(w.options(Client{Name: "ci", Profile: sdk.ProfileStandard})), "ci")
+	x := exec("true")
+	x.Profile = sdk.ProfilePermissive
+	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: x, Output: newOutput()}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.spec(w.run()).Profile; got != sdk.ProfileStandard {
+		t.Errorf("ran under %s", got)
+	}
+}
+
+// TestHealth: the health service answers with no more than a connection, and says so
+// when the server is being stopped.
+func TestHealth(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(w.options())
+	h := grpc_health_v1.NewHealthClient(w.conn(s.addr, "probe"))
+	for _, service := range []string{"", "workflow.plugin.external.sandbox.SandboxExecService"} {
+		r, err := h.Check(w.ctx(), &grpc_health_v1.HealthCheckRequest{Service: service})
+		if err != nil || r.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("%q: %v, %v", service, r, err)
+		}
+	}
+	watch, err := h.Watch(w.ctx(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := watch.Recv(); err != nil || r.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("%v, %v", r, err)
+	}
+	s.stop()
+	if r, err := watch.Recv(); err != nil || r.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// scripted is a runner that sends what a test says.
+type scripted struct {
+	sandboxpb.UnimplementedSandboxExecServiceServer
+	send func(grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error
+}
+
+func (s scripted) Exec(_ *sandboxpb.SandboxExecRequest, stream grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error {
+	return s.send(stream)
+}
+
+// scripted serves what send says.
+func (w *world) scripted(send func(grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error) *Environment {
+	w.t.Helper()
+	pair, err := readPair(w.ca.issue("server", "127.0.0.1"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	lis, err := (&net.ListenConfig{}).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13})))
+	sandboxpb.RegisterSandboxExecServiceServer(g, scripted{send: send})
+	over := make(chan error, 1)
+	go func() { over <- g.Serve(lis) }()
+	w.t.Cleanup(func() {
+		g.Stop()
+		w.must(<-over)
+	})
+	return w.environment(ClientOptions{Name: "far", Address: lis.Addr().String(), CAFile: w.ca.file})
+}
+
+func code(n int32) *sandboxpb.SandboxExecChunk {
+	return &sandboxpb.SandboxExecChunk{Chunk: &sandboxpb.SandboxExecChunk_ExitCode{ExitCode: n}}
+}
+
+// TestStreamWithoutCode: a stream that ends without an exit code is an error that says
+// so, whatever came before; so are an empty chunk and a broken connection.
+func TestStreamWithoutCode(t *testing.T) {
+	w := newWorld(t)
+	for name, send := range map[string]func(grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error{
+		"nothing": func(grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error { return nil },
+		"output": func(s grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error {
+			return s.Send(&sandboxpb.SandboxExecChunk{Chunk: &sandboxpb.SandboxExecChunk_Stdout{Stdout: []byte("fine")}})
+		},
+		"an empty chunk": func(s grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error {
+			return errors.Join(s.Send(&sandboxpb.SandboxExecChunk{}), s.Send(code(0)))
+		},
+	} {
+		res, err := w.scripted(send).Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()})
+		var e *sdk.Error
+		if !errors.As(err, &e) || e.ID != ErrNoCode || e.Code != sdk.Unknown || res.ExitCode != nil {
+			t.Errorf("%s: %+v, %v", name, res, err)
+		}
+	}
+	for _, c := range []codes.Code{codes.Unavailable, codes.Internal, codes.DataLoss, codes.InvalidArgument, codes.PermissionDenied} {
+		_, err := w.scripted(func(grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error { return status.Error(c, "no") }).
+			Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()})
+		if int(sdk.CodeOf(err)) != int(c) || !strings.Contains(err.Error(), "exec on far: no") {
+			t.Errorf("%s: %v", c, err)
+		}
+	}
+}
+
+// TestFirstCodeEnds: nothing after the first exit code counts, and a server that goes
+// on after it doesn't hold its caller.
+func TestFirstCodeEnds(t *testing.T) {
+	w := newWorld(t)
+	out := newOutput()
+	res, err := w.scripted(func(s grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error {
+		for _, c := range []*sandboxpb.SandboxExecChunk{code(5), code(0), {Chunk: &sandboxpb.SandboxExecChunk_Stdout{Stdout: []byte("late")}}} {
+			if err := s.Send(c); err != nil {
+				return err
+			}
+		}
+		<-s.Context().Done()
+		return nil
+	}).Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: out})
+	if o, _ := out.texts(); err != nil || *res.ExitCode != 5 || o != "" {
+		t.Errorf("%+v, %q, %v", res, o, err)
+	}
+}
+
+// TestReaderLeaves: output that nobody reads any more is dropped, and the end is told.
+func TestReaderLeaves(t *testing.T) {
+	w := newWorld(t)
+	out := newOutput()
+	out.fail = io.ErrClosedPipe
+	res, err := w.client(w.serve(w.options()), "ci").Exec(w.ctx(), sandbox.Request{Exec: exec("lines 5000; exit 4"), Output: out})
+	if err != nil || *res.ExitCode != 4 {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// TestOwnDeadline: the end of the caller's own context is its own error, and the
+// step's time-out is DeadlineExceeded, when the runner never answers.
+func TestOwnDeadline(t *testing.T) {
+	w := newWorld(t)
+	e := w.scripted(func(s grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error {
+		<-s.Context().Done()
+		return s.Context().Err()
+	})
+	x := exec("true")
+	x.Timeout = 50 * time.Millisecond
+	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: x, Output: newOutput()}); !errors.Is(err, sdk.DeadlineExceeded) || sdk.IsRetryable(err) {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithTimeout(w.ctx(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := e.Exec(ctx, sandbox.Request{Exec: exec("true"), Output: newOutput()}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	stop := make(chan struct{})
+	close(stop)
+	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput(), Stop: stop}); !errors.Is(err, sdk.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestCheck: every value that the wire has no place for is refused by its name, before
+// anything is sent.
+func TestCheck(t *testing.T) {
+	e := &Environment{name: "far"}
+	for field, x := range map[string]sandbox.Exec{
+		"mounts":       {Mounts: []sdk.Mount{{Type: sdk.MountBind, Source: "/a", Target: "/b"}}},
+		"tmpfs":        {Tmpfs: []sdk.Mount{{Type: sdk.MountTmpfs, Target: "/b"}}},
+		"memory_limit": {Memory: 1 << 20},
+		"cpu_limit":    {CPU: 500},
+		"network":      {Network: "none"},
+		"ttl":          {TTL: time.Minute},
+		"command":      {Command: sdk.Argv{}},
+		"command[1]":   {Command: sdk.Argv{"a", "\xff"}},
+		"env.A":        {Env: sdk.Env{"A": "\xff"}},
+		"secrets":      {Env: sdk.Env{"A": "x"}, Secrets: map[string]sdk.SecretRef{"A": "secret://env/A"}},
+	} {
+		x.Image = "img"
+		ps := e.Check(x)
+		if len(ps) == 0 || ps[0].Field != field {
+			t.Errorf("%s: %v", field, ps)
+			continue
+		}
+		if _, err := e.Exec(t.Context(), sandbox.Request{Exec: x, Output: newOutput()}); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if ps := e.Check(sandbox.Exec{Image: "img", Command: sdk.Argv{"a"}, Env: sdk.Env{"B": "c"}, Secrets: map[string]sdk.SecretRef{"A": "secret://env/A"},
+		WorkDir: "/w", Timeout: time.Second, Profile: sdk.ProfileStandard}); len(ps) != 0 {
+		t.Errorf("refuses %v", ps)
+	}
+	fields := map[string]bool{}
+	for _, f := range e.Support() {
+		if fields[f.Field] || (f.Values == "") == (f.Refused == "") {
+			t.Errorf("row %+v", f)
+		}
+		fields[f.Field] = true
+	}
+}
+
+// TestRefusedJob: what the provider refuses comes with the field and no row.
+func TestRefusedJob(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.client(w.serve(w.options()), "ci").Exec(w.ctx(), sandbox.Request{Exec: exec("nonsense"), Output: newOutput()})
+	if sdk.CodeOf(err) != sdk.InvalidArgument || !strings.Contains(err.Error(), "args[0]") || len(w.runs()) != 0 {
+		t.Errorf("got %v, %d rows", err, len(w.runs()))
+	}
+}
