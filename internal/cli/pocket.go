@@ -120,7 +120,7 @@ is ended.`,
 	fl.StringVar(&o.file, "write", "", "`file` to write a configuration for the clouds to")
 	fl.StringVar(&o.executor, "executor", "process", "what runs the jobs: `process` or docker")
 	fl.IntVar(&o.request.Port, "port", 0, "the first cloud's `port`, the others take those that follow; 0 takes free ones")
-	fl.StringVar(&o.request.State, "state", "", "`folder` that keeps the clouds' objects, logs and secrets from one start to the next")
+	fl.StringVar(&o.request.State, "state", "", "`folder` that keeps the clouds' objects, logs and secrets, written when they stop, for the next start")
 	return cmd
 }
 

@@ -259,6 +259,9 @@ func TestState(t *testing.T) {
 	}
 	token := first.AccessToken("https://management.azure.com")
 	ca := string(first.CA())
+	if killed := newCloud(t, Options{State: folder}); string(killed.CA()) != ca {
+		t.Error("a server that was killed leaves another authority")
+	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -119,6 +119,10 @@ func New(o Options) (*Server, error) {
 	if len(s.resources) == 0 {
 		s.resources = []*resourceGroup{{Name: o.ResourceGroup, Location: o.Location}}
 	}
+	// Also a server that is killed leaves its authority, which clients trust.
+	if err := s.save(); err != nil {
+		return nil, fmt.Errorf("pocket azure: write its state: %w", err)
+	}
 	if s.executor == nil {
 		s.executor = run.NewProcesses(nil)
 	}
