@@ -3,6 +3,7 @@ package clouds
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -233,7 +234,7 @@ func (s *site) keptSecret(y sky) {
 			if bytes.Contains(body, []byte(canaryKey)) && c.Action != y.login {
 				s.t.Errorf("the provider's key is in a call of %s", c.Action)
 			}
-			if bytes.Contains(body, []byte(canarySecret)) {
+			if bytes.Contains(body, []byte(canarySecret)) || bytes.Contains(body, []byte(base64.StdEncoding.EncodeToString([]byte(canarySecret)))) {
 				if carried = true; !slices.Contains(y.carries, c.Action) {
 					s.t.Errorf("the job's secret is in a call of %s", c.Action)
 				}

@@ -12,7 +12,9 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/appplatform"
 	"github.com/windlass-run/windlass/internal/driver/batch"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/internal/driver/ecs"
+	"github.com/windlass-run/windlass/internal/driver/kubernetes"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketazure "github.com/windlass-run/windlass/internal/pocket/azure"
 	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
@@ -22,6 +24,7 @@ import (
 	pocketgcp "github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
 	pocketrun "github.com/windlass-run/windlass/internal/pocket/gcp/cloudrun"
+	pocketkube "github.com/windlass-run/windlass/internal/pocket/kube"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 )
 
@@ -174,5 +177,14 @@ var skies = map[string]func(t *testing.T, o skyOptions) sky{
 				config: map[string]any{"subscription": pocketazure.SubscriptionID, "resource_group": pocketazure.ResourceGroup, "location": pocketazure.Location,
 					"endpoint": "https://" + address, "ca_file": ca, "log_poll": "50ms", "log_quiet": "500ms", "log_max": "10s", "visible_within": window.String(),
 					"read_rate": 1000000, "write_rate": 1000000}}}
+	},
+	kubernetes.Kind: func(t *testing.T, o skyOptions) sky {
+		cluster := pocketkube.New(pocketkube.Options{Executor: o.executor, Seed: o.seed, Record: true})
+		return sky{calls: cluster.Calls(), refusals: []*fault.Refusal{pocketkube.Throttle(), {Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable", Message: "the server is currently unable to handle the request"}},
+			changes: []string{"*.create", "*.patch", "*.delete"},
+			lag:     func(time.Duration) {}, // what is made shows at once: reads are of a quorum
+			carries: []string{"secrets.create"},
+			yard: yard{driver: kubernetes.Driver(), faults: cluster.Faults(), live: "job", credentials: kubeconfig(t, drivertest.Serve(t, cluster), canaryKey),
+				config: map[string]any{"rate": 100000, "log_stall": "500ms"}}}
 	},
 }

@@ -3,6 +3,7 @@ package clouds
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/internal/driver/ecs"
+	"github.com/windlass-run/windlass/internal/driver/kubernetes"
 	"github.com/windlass-run/windlass/internal/joblog"
 	"github.com/windlass-run/windlass/internal/ledger/sqlite"
 	pocketaws "github.com/windlass-run/windlass/internal/pocket/aws"
@@ -26,6 +28,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	pocketgcp "github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
+	pocketkube "github.com/windlass-run/windlass/internal/pocket/kube"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -44,6 +47,8 @@ type yard struct {
 	live string
 	// stored is a secret of the cloud's own, by its scheme.
 	stored map[string]sdk.SecretRef
+	// unpriced: what it costs depends on whose it is.
+	unpriced bool
 	// entrypoint is told of images where the driver would ask their registry.
 	entrypoint bool
 }
@@ -130,6 +135,24 @@ var yards = map[string]func(t *testing.T, executor run.Executor) yard{
 			config: map[string]any{"endpoint": drivertest.Serve(t, cloud), "visible_within": "1200ms", "log_max": "3s", "max_apps": 1000,
 				"minute_rate": 1000000, "hour_rate": 60000000}}
 	},
+	kubernetes.Kind: func(t *testing.T, executor run.Executor) yard {
+		cluster := pocketkube.New(pocketkube.Options{Executor: executor})
+		return yard{driver: kubernetes.Driver(), faults: cluster.Faults(), deletes: "jobs.delete", refusal: pocketkube.Throttle(), live: "job", unpriced: true,
+			credentials: kubeconfig(t, drivertest.Serve(t, cluster), "pocket"), stored: map[string]sdk.SecretRef{"k8s": "secret://k8s/db/key"},
+			config: map[string]any{"rate": 100000, "log_stall": "500ms"}}
+	},
+}
+
+// kubeconfig are the credentials for a cluster without certificates.
+func kubeconfig(t *testing.T, server, token string) map[string]string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: %q}}]\nusers: [{name: c, user: {token: %s}}]\ncontexts: [{name: c, context: {cluster: c, user: c, namespace: %s}}]\n",
+		server, token, pocketkube.Namespace)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"KUBECONFIG": file}
 }
 
 // site is a state folder whose engines work in a yard.

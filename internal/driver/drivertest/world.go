@@ -300,6 +300,10 @@ func read(ctx context.Context, p sdk.JobLogger, r sdk.JobLogsRequest, until func
 // Mark is a command that notes in this machine's files that it was carried out.
 func (w *World[P]) Mark(key string) string { return fmt.Sprintf("echo x >>'%s/%s'", w.marks, key) }
 
+// MarkDir is the folder of the marks, for a backend whose jobs see this machine's
+// files only where they are told to.
+func (w *World[P]) MarkDir() string { return w.marks }
+
 // Marked is how often a mark's command was carried out, by whichever job.
 func (w *World[P]) Marked(key string) int {
 	w.T.Helper()

@@ -178,7 +178,9 @@ func (p *provider) RenewExpiry(ctx context.Context, r sdk.RenewExpiryRequest) (s
 	labels := map[string]string{sdk.LabelExpires: strconv.FormatInt(r.Expires.Unix(), 10)}
 	patch := func(at kube.Place, meta map[string]any) error {
 		meta["labels"] = labels
-		return p.spend(ctx, opRenew, func() error { return p.session.Patch(ctx, opRenew, at, map[string]any{"metadata": meta}, nil) })
+		return p.spend(ctx, opRenew, func() error {
+			return p.session.Patch(ctx, opRenew, at.Metadata(), map[string]any{"metadata": meta}, nil)
+		})
 	}
 	if err := patch(kube.Jobs(p.session.Namespace, h.ID), map[string]any{"uid": h.Metadata[keyUID]}); err != nil {
 		return sdk.RenewExpiryResult{}, err

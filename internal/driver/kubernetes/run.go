@@ -106,7 +106,7 @@ func (p *provider) adopt(ctx context.Context, l sdk.Launch, name string, exists 
 func (p *provider) belong(ctx context.Context, req *request, j *batchv1.Job) {
 	for _, at := range p.parts(req, j.Name) {
 		patch := map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID}}}}
-		if err := p.spend(ctx, opRun, func() error { return p.session.Patch(ctx, opRun, at, patch, nil) }); err != nil {
+		if err := p.spend(ctx, opRun, func() error { return p.session.Patch(ctx, opRun, at.Metadata(), patch, nil) }); err != nil {
 			p.log.WarnContext(ctx, "an object has no owner yet; the clean-up removes it", "resource", at.Resource, "name", at.Name, "error", err)
 		}
 	}

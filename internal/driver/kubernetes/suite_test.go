@@ -76,7 +76,7 @@ func actionOf(op providertest.Op) string {
 // exposed is what those can see who may not read Secrets.
 func (w *world) exposed() map[string][]byte {
 	out := map[string][]byte{"log": w.Logged()}
-	for i, c := range w.cluster.Calls().Calls("") {
+	for i, c := range w.calls.Calls("") {
 		if !strings.HasPrefix(c.Action, "secrets.") {
 			out[fmt.Sprintf("%d %s", i, c.Action)] = append(append([]byte{}, c.Request...), c.Reply...)
 		}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/windlass-run/windlass/internal/driver/drivertest"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
 	pocket "github.com/windlass-run/windlass/internal/pocket/kube"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/pocket/run/runtest"
@@ -20,10 +21,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const canaryToken = "canary-token-5b1f0c7e9a"
 
-// world is a pocket cluster with providers on it.
+// world is a pocket cluster with providers on it, or a real one, whose cluster is
+// nil.
 type world struct {
 	*drivertest.World[*provider]
 	cluster *pocket.Server
+	calls   *fault.Recorder
 }
 
 // newWorld starts a cluster whose pods' deadlines pass quickly. Change adds to the
@@ -33,7 +36,7 @@ func newWorld(t testing.TB, change map[string]any) *world {
 	cluster := pocket.New(pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}, Record: true})
 	cluster.TuneKnobs(func(k *pocket.Knobs) { k.Unit = 30 * time.Millisecond })
 	url := drivertest.Serve(t, cluster)
-	return &world{cluster: cluster, World: drivertest.New[*provider](t, drivertest.Setup{
+	return &world{cluster: cluster, calls: cluster.Calls(), World: drivertest.New[*provider](t, drivertest.Setup{
 		Driver:      Driver,
 		Config:      map[string]any{"rate": 100000, "log_stall": "300ms"},
 		Change:      change,
