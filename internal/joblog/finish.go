@@ -48,7 +48,7 @@ func (w *Writer) Finish(v sdk.Verdict) (sdk.Verdict, error) {
 	}
 	w.done(p, err)
 	if err != nil {
-		return "", diskError(op, err)
+		return "", w.failure(op, err)
 	}
 	w.mu.Lock()
 	if w.seg != nil {

@@ -126,6 +126,9 @@ func (w *Writer) write(now time.Time) error {
 	}
 	for len(w.buf) > 0 || w.loss != nil {
 		if err := w.writeBuf(now); err != nil {
+			if isMissing(err) && w.fence(now, true) != nil {
+				return w.err
+			}
 			if w.err == nil {
 				w.diskErr = err
 				w.blocked = now.Add(max(w.s.flushEvery, DefaultFlushEvery))

@@ -85,10 +85,8 @@ func (o osFS) SyncDir(name string) error {
 func (o osFS) syncAll(files []File, dirs []string) error {
 	return o.group.do(func() error {
 		for _, f := range files {
-			if of, ok := f.(osFile); ok {
-				if err := of.File.Sync(); err != nil {
-					return err
-				}
+			if err := syncOne(f); err != nil {
+				return err
 			}
 		}
 		for _, dir := range dirs {
@@ -98,6 +96,23 @@ func (o osFS) syncAll(files []File, dirs []string) error {
 		}
 		return nil
 	})
+}
+
+// syncOne makes a file durable, outside of any group. One that is only held is open
+// no longer than that: thousands may wait for their sync.
+func syncOne(f File) error {
+	if h, ok := f.(*held); ok {
+		inner, done, err := h.use()
+		if err != nil {
+			return err
+		}
+		defer done()
+		f = inner
+	}
+	if of, ok := f.(osFile); ok {
+		return of.File.Sync()
+	}
+	return f.Sync()
 }
 
 // syncAll makes files and the names in folders durable: together where the file

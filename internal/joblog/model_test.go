@@ -53,10 +53,11 @@ type model struct {
 	done     bool // the feed is at its end
 
 	gaps, disk, power, cap bool
+	open                   int // files that a process keeps open
 }
 
 func (m *model) store() *Store {
-	s, err := Open("/logs", Options{FS: m.fs, FlushEvery: -1, SegmentBytes: 4 << 10})
+	s, err := Open("/logs", Options{FS: m.fs, FlushEvery: -1, SegmentBytes: 4 << 10, MaxOpen: m.open})
 	must(m.t, err)
 	s.segBytes = 700 // smaller than is allowed, for many segments
 	s.flushAt, s.keepAtMost = 300, 900
@@ -205,6 +206,7 @@ func runModel(t *testing.T, proto model) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := proto
 		m.t, m.fs, m.key, m.epoch = t, newMemFS(), newKey(), 1
+		m.open = rapid.SampledFrom([]int{1, 1000}).Draw(t, "files kept open")
 		most := 400
 		if m.cap {
 			most = 20_000

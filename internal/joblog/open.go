@@ -155,7 +155,7 @@ func (w *Writer) claim(op string, d folder) error {
 		w.term.Gen = d.top.Gen + 1
 	}
 	for {
-		f, err := w.s.fs.OpenFile(filepath.Join(w.dir, w.term.name()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := w.s.files.openFile(filepath.Join(w.dir, w.term.name()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			w.term.Gen++
 			continue

@@ -31,7 +31,7 @@ func (w *Writer) openSegment(now time.Time) error {
 		return err
 	}
 	name := filepath.Join(w.dir, h.ID.name())
-	file, err := w.s.fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := w.s.files.openFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

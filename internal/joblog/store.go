@@ -31,6 +31,7 @@ const (
 	DefaultMaxBytes     = 256 << 20
 	DefaultSegmentBytes = 8 << 20
 	DefaultFlushEvery   = 20 * time.Millisecond
+	DefaultMaxOpen      = 4096
 	// MinMaxBytes is the smallest cap that leaves room for head and tail.
 	MinMaxBytes = 64 << 10
 )
@@ -58,6 +59,9 @@ type Options struct {
 	Clock sdk.Clock
 	// FS is the file system; nil is the host's.
 	FS FS
+	// MaxOpen is how many files all writers together keep open; 0 is a quarter of
+	// what the process may open, at most DefaultMaxOpen.
+	MaxOpen int
 	// Reading makes no folder: logs are only read, if there are any.
 	Reading bool
 }
@@ -67,6 +71,7 @@ type Options struct {
 type Store struct {
 	dir        string
 	fs         FS
+	files      *pool
 	clock      sdk.Clock
 	maxBytes   int64
 	segBytes   int64
@@ -108,13 +113,16 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = OS(dir)
 	}
+	if o.MaxOpen <= 0 {
+		o.MaxOpen = max(min(openLimit()/4, DefaultMaxOpen), 2)
+	}
 	if !o.Reading {
 		if err := o.FS.MkdirAll(dir, 0o700); err != nil {
 			return nil, diskError(op, err)
 		}
 	}
 	return &Store{
-		dir: dir, fs: o.FS, clock: o.Clock, maxBytes: o.MaxBytes,
+		dir: dir, fs: o.FS, files: newPool(o.FS, o.MaxOpen), clock: o.Clock, maxBytes: o.MaxBytes,
 		segBytes: max(min(o.SegmentBytes, o.MaxBytes/8), MinMaxBytes/8), flushEvery: o.FlushEvery,
 		flushAt: flushAt, keepAtMost: keepAtMost,
 		writers: map[Key]*Writer{}, bells: map[Key]*bell{},

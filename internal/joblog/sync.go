@@ -55,6 +55,19 @@ func (w *Writer) Sync() error {
 		err = w.commit(c)
 	}
 	w.done(p, err)
+	return w.failure(op, err)
+}
+
+// failure classes what kept something from the disk. A file that is gone was taken
+// by another holder, or with the whole log, more often than not.
+func (w *Writer) failure(op string, err error) error {
+	if isMissing(err) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if err := w.fence(time.Now(), true); err != nil {
+			return err
+		}
+	}
 	return diskError(op, err)
 }
 
@@ -151,7 +164,7 @@ func (w *Writer) commit(c *checkpoint) error {
 	if err := w.writeMark(c); err != nil {
 		return err
 	}
-	if err := w.mark.Sync(); err != nil {
+	if err := syncAll(w.s.fs, []File{w.mark}, nil); err != nil {
 		w.slot = slot
 		return err
 	}

@@ -36,7 +36,7 @@ type Writer struct {
 
 	// syncMu serialises what waits for the disk; it is taken before mu.
 	syncMu  sync.Mutex
-	mark    File
+	mark    *held
 	slot    int
 	roomy   bool // there is room for both slots
 	swept   bool // no older term's checkpoints are left
@@ -84,7 +84,7 @@ type Writer struct {
 // segment is the file that is being written.
 type segment struct {
 	id   segID
-	file File
+	file *held
 	// head is the header's size, size that of what counts.
 	head, size int64
 	synced     int64
