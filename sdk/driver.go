@@ -33,16 +33,6 @@ type Driver struct {
 	Open func(ctx context.Context, r OpenRequest) (Provider, error)
 }
 
-// FieldSupport is one row of a driver's table of fields.
-type FieldSupport struct {
-	// Field is JobSpec's name in JSON.
-	Field string
-	// Values says what is honoured; empty with Refused set when nothing is.
-	Values string
-	// Refused are the words of the refusal.
-	Refused string
-}
-
 // OpenRequest brings a driver all that it may use of the world outside.
 type OpenRequest struct {
 	// Name is the provider's configured name.
@@ -67,6 +57,18 @@ type OpenRequest struct {
 	CallTimeout time.Duration
 	// Executable is the path under which this program can be started again.
 	Executable string
+}
+
+// Filled returns r with a clock and a log where it has none: the system's clock,
+// and a log that discards.
+func (r OpenRequest) Filled() OpenRequest {
+	if r.Clock == nil {
+		r.Clock = SystemClock()
+	}
+	if r.Log == nil {
+		r.Log = slog.New(slog.DiscardHandler)
+	}
+	return r
 }
 
 // Provider is a configured backend. Its methods, and those of its

@@ -90,9 +90,19 @@ type JobStatusResult struct {
 	CreatedAt, StartedAt, EndedAt time.Time
 	// Message is one line for people.
 	Message string
-	// Raw are the provider's own words by field, unchanged.
+	// Raw are the provider's own words by field, unchanged, but for RawExec.
 	Raw map[string]string
 }
+
+// RawExec is the member of JobStatusResult.Raw that says why a job's command could
+// not be run, where the backend proves it: ExecNotFound or ExecNotExecutable. It
+// stands beside InvalidSpec or FailedToStart; `run` then ends with 127 or 126, as
+// shells do.
+const (
+	RawExec           = "exec"
+	ExecNotFound      = "not_found"
+	ExecNotExecutable = "not_executable"
+)
 
 // JobFinder finds jobs whose handle was lost.
 type JobFinder interface {

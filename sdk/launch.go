@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -89,6 +90,16 @@ func (l Launch) Encode() ([]byte, error) {
 }
 
 func plainText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+
+// Check refuses a launch of a newer version, and one of another provider than
+// self.
+func (l Launch) Check(op string, self Identity) error {
+	if l.V > LaunchVersion {
+		return &Error{Code: FailedPrecondition, Op: op, Remedy: "use a newer windlass",
+			Err: fmt.Errorf("launch of version %d, this program reads up to %d", l.V, LaunchVersion)}
+	}
+	return self.Check(op, l.Identity)
+}
 
 // DecodeLaunch reads a Launch, under DecodeHandle's rules.
 func DecodeLaunch(data []byte) (Launch, error) {

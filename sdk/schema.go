@@ -158,7 +158,10 @@ func (f SchemaField) validateObject(at string, raw json.RawMessage, wrong func(s
 		if !contains(known, k) {
 			msg := "is not known"
 			if near := Nearest(k, known); near != "" {
-				msg += fmt.Sprintf("; did you mean %q?", near)
+				msg += fmt.Sprintf(" (did you mean %q?)", near)
+			}
+			if len(known) > 0 {
+				msg += "; here may stand " + strings.Join(byDistance(k, known), ", ")
 			}
 			ps = append(ps, Problem{Field: joinPath(at, k), Message: msg, Code: InvalidArgument})
 		}
@@ -209,6 +212,14 @@ func Nearest(word string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// byDistance returns candidates with the nearest to word first.
+func byDistance(word string, candidates []string) []string {
+	out := append([]string(nil), candidates...)
+	far := func(c string) int { return editDistance(strings.ToLower(word), strings.ToLower(c)) }
+	sort.SliceStable(out, func(i, j int) bool { return far(out[i]) < far(out[j]) })
+	return out
 }
 
 // editDistance is the optimal string alignment distance: a swap of two

@@ -13,7 +13,8 @@ import (
 // field and the value as the user set them.
 type Problem struct {
 	Field string `json:"field"`
-	// Value is what was set, as the job holds it: thousandths of a core, bytes.
+	// Value is what was set, as JobSpec.Value writes it: thousandths of a core,
+	// bytes.
 	Value   string `json:"value,omitzero"`
 	Message string `json:"message"`
 	// Code is InvalidArgument for what no backend takes, FailedPrecondition

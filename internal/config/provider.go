@@ -125,9 +125,6 @@ func (p Provider) problems(drivers []sdk.Driver) []Problem {
 		// A bracket follows its list without a dot.
 		key = strings.ReplaceAll(key, ".[", "[")
 		msg := sp.Message
-		if what, near, ok := strings.Cut(msg, "; did you mean "); ok {
-			msg = what + " (did you mean " + near + ")"
-		}
 		if sp.Value != "" {
 			msg = sp.Value + " " + msg
 		}

@@ -53,16 +53,20 @@ var layers = []layer{
 	{path: "internal/cloud/reach", may: []string{"sdk"}},
 	{path: "internal/cloud/budget", may: []string{"sdk"}},
 	{path: "internal/cloud/*", may: []string{"sdk", "internal/cloud/reach", "internal/cloud/budget"}},
-	{path: "internal/driver/local", may: []string{"sdk"}},
-	{path: "internal/driver/docker", may: []string{"sdk", "internal/cloud/docker"}},
-	{path: "internal/driver/compose", may: []string{"sdk", "internal/cloud/docker"}},
-	{path: "internal/driver/kubernetes", may: []string{"sdk", "internal/cloud/kube"}},
-	{path: "internal/driver/argo", may: []string{"sdk", "internal/cloud/kube"}},
-	{path: "internal/driver/ecs", may: []string{"sdk", "internal/cloud/aws"}},
-	{path: "internal/driver/batch", may: []string{"sdk", "internal/cloud/aws"}},
-	{path: "internal/driver/cloudrun", may: []string{"sdk", "internal/cloud/gcp"}},
-	{path: "internal/driver/aci", may: []string{"sdk", "internal/cloud/azure", "internal/cloud/registry"}},
-	{path: "internal/driver/appplatform", may: []string{"sdk", "internal/cloud/do", "internal/cloud/registry"}},
+	{path: "internal/driver/launch", may: []string{"sdk"}, stdOnly: true},
+	{path: "internal/driver/sight", stdOnly: true},
+	{path: "internal/driver/noexec", may: []string{"sdk"}, stdOnly: true},
+	{path: "internal/driver/turn", may: []string{"sdk"}, stdOnly: true},
+	{path: "internal/driver/local", may: below("sdk")},
+	{path: "internal/driver/docker", may: below("sdk", "internal/cloud/docker")},
+	{path: "internal/driver/compose", may: below("sdk", "internal/cloud/docker")},
+	{path: "internal/driver/kubernetes", may: below("sdk", "internal/cloud/kube")},
+	{path: "internal/driver/argo", may: below("sdk", "internal/cloud/kube")},
+	{path: "internal/driver/ecs", may: below("sdk", "internal/cloud/aws")},
+	{path: "internal/driver/batch", may: below("sdk", "internal/cloud/aws")},
+	{path: "internal/driver/cloudrun", may: below("sdk", "internal/cloud/gcp")},
+	{path: "internal/driver/aci", may: below("sdk", "internal/cloud/azure", "internal/cloud/registry")},
+	{path: "internal/driver/appplatform", may: below("sdk", "internal/cloud/do", "internal/cloud/registry")},
 	{path: "internal/driver/drivertest", may: []string{"sdk", "sdk/providertest", "internal/pocket", "internal/testwait"}, stdOnly: true, testing: true},
 
 	{path: "internal/joblog", may: []string{"sdk"}},
@@ -96,10 +100,15 @@ var (
 	driverRows = []string{"internal/driver/local", "internal/driver/docker", "internal/driver/compose", "internal/driver/kubernetes",
 		"internal/driver/argo", "internal/driver/ecs", "internal/driver/batch", "internal/driver/cloudrun", "internal/driver/aci",
 		"internal/driver/appplatform"}
+	// parts are what drivers share that belongs to no vendor.
+	parts   = []string{"internal/driver/launch", "internal/driver/sight", "internal/driver/noexec", "internal/driver/turn"}
 	drivers = append([]string{"internal/driver/all"}, driverRows...)
 	// everything stands for all rows but those of testing.
 	everything = []string{"*"}
 )
+
+// below returns what a driver may import: parts besides.
+func below(rows ...string) []string { return append(rows, parts...) }
 
 // environment names the packages that may read the process's environment,
 // beside test files. In failpoint it is only under a build tag for crash tests.
