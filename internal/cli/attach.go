@@ -306,9 +306,9 @@ func tellOutcome(s *Streams, run ledger.Run, last *ledger.Attempt) {
 			by = " (asked for by " + run.CancelBy + ")"
 		}
 		s.note("run %s was cancelled%s", short, by)
-	case last != nil && last.Raw[rawExec] == execNotFound:
+	case last != nil && last.Raw[sdk.RawExec] == sdk.ExecNotFound:
 		s.note("run %s: the command wasn't found%s", short, messageWords(run))
-	case last != nil && last.Raw[rawExec] == execNotExecutable:
+	case last != nil && last.Raw[sdk.RawExec] == sdk.ExecNotExecutable:
 		s.note("run %s: the command can't be executed%s", short, messageWords(run))
 	default:
 		s.note("run %s: %s%s", short, stateWords(run), outcomeWords(run))

@@ -2,6 +2,8 @@ package control_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +77,48 @@ func TestRefusalsLeaveNoRow(t *testing.T) {
 	}
 	for r, err := range w.store.Runs(w.ctx(), ledger.RunFilter{}) {
 		t.Fatalf("a row was left: %+v, %v", r, err)
+	}
+}
+
+// TestRefusalsInOneRound: what no backend takes, what the guarantees rule out and
+// what the driver lacks are told at once, each field once and in the driver's words.
+func TestRefusalsInOneRound(t *testing.T) {
+	g := fake.BestGuarantees()
+	g.Grace = sdk.GraceGuarantee{}
+	w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}))
+	bad, grace := spec("true"), time.Second
+	bad.Retries, bad.Grace, bad.GPU, bad.Secrets = -1, &grace, 1, map[string]sdk.SecretRef{"S": "secret://nowhere/x"}
+	for name, call := range map[string]func() error{
+		"submit": func() error { _, err := w.engine().Submit(w.ctx(), request(bad)); return err },
+		"plan":   func() error { _, err := w.engine().Plan(w.ctx(), request(bad)); return err },
+	} {
+		var ps *control.ProblemsError
+		if err := call(); !errors.As(err, &ps) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var fields []string
+		for _, p := range ps.Problems {
+			fields = append(fields, p.Field)
+		}
+		if want := []string{"gpu", "grace", "retries", "secrets.S"}; !slices.Equal(fields, want) {
+			t.Errorf("%s: got %q, want %q: %v", name, fields, want, ps)
+		}
+	}
+}
+
+// TestRefusalWithoutDriver: a driver that can't answer hides nothing, and the
+// engine's own words say what to do.
+func TestRefusalWithoutDriver(t *testing.T) {
+	g := fake.BestGuarantees()
+	g.Grace = sdk.GraceGuarantee{}
+	w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}))
+	w.cloud.Inject(fake.Fault{Op: fake.OpPrepareJob, Kind: fake.FaultError, Status: 503})
+	bad, grace := spec("true"), time.Second
+	bad.Grace = &grace
+	_, err := w.engine().Plan(w.ctx(), request(bad))
+	var ps *control.ProblemsError
+	if !errors.As(err, &ps) || len(ps.Problems) != 1 || !strings.Contains(err.Error(), "can't be set on provider") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,9 @@ func (e *Engine) Plan(ctx context.Context, req SubmitRequest) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	if err := e.refuse(ctx, back, spec, req.Ambient); err != nil {
+		return Plan{}, err
+	}
 	l, err := e.prepare(ctx, back, spec, e.o.IDs.NewID(), e.o.IDs.NewID(), 1, req.Ambient)
 	if err != nil {
 		return Plan{}, named(err, back.Name)
@@ -30,8 +34,7 @@ func (e *Engine) Plan(ctx context.Context, req SubmitRequest) (Plan, error) {
 	return p, nil
 }
 
-// check opens the provider and refuses what no backend, or this one's
-// capabilities, could take.
+// check opens the provider, which must be able to run and to cancel jobs.
 func (e *Engine) check(ctx context.Context, req SubmitRequest) (Backend, sdk.JobSpec, error) {
 	spec := req.Spec
 	if spec.V == 0 {
@@ -50,18 +53,40 @@ func (e *Engine) check(ctx context.Context, req SubmitRequest) (Backend, sdk.Job
 	if err != nil {
 		return Backend{}, spec, err
 	}
-	if ps := sdk.ValidateSpec(spec); len(ps) > 0 {
-		return back, spec, &ProblemsError{Provider: back.Name, Problems: ps}
-	}
 	for _, need := range []string{sdk.Runner().String(), sdk.Canceler().String()} {
 		if !sdk.Has(back.Provider, need) {
 			return back, spec, sdk.Absent(back.Name, need)
 		}
 	}
-	if ps := e.checkGuarantees(back, spec); len(ps) > 0 {
-		return back, spec, &ProblemsError{Provider: back.Name, Problems: ps}
-	}
 	return back, spec, nil
+}
+
+// refuse returns a *ProblemsError where no backend could take the spec, or where
+// this one's guarantees rule something out. The driver is asked as well, so that
+// all that is wrong is told at once; its words are nearer to the backend, so they
+// stand in the place of ours on the same field. Where it can't answer ours stand
+// alone.
+func (e *Engine) refuse(ctx context.Context, back Backend, spec sdk.JobSpec, amb *sdk.Ambient) error {
+	invalid, ruledOut := sdk.ValidateSpec(spec), e.checkGuarantees(back, spec)
+	if len(invalid) == 0 && len(ruledOut) == 0 {
+		return nil
+	}
+	ps := invalid
+	if l, err := e.prepare(ctx, back, spec, e.o.IDs.NewID(), e.o.IDs.NewID(), 1, amb); err == nil {
+		for _, p := range l.Problems {
+			if !slices.Contains(ps, p) {
+				ps = append(ps, p)
+			}
+		}
+	}
+	found := ps
+	for _, p := range ruledOut {
+		if !slices.ContainsFunc(found, func(o sdk.Problem) bool { return o.Field == p.Field }) {
+			ps = append(ps, p)
+		}
+	}
+	slices.SortStableFunc(ps, func(a, b sdk.Problem) int { return strings.Compare(a.Field, b.Field) })
+	return &ProblemsError{Provider: back.Name, Problems: ps}
 }
 
 // checkGuarantees refuses what the declared guarantees rule out, for every
@@ -78,7 +103,7 @@ func (e *Engine) checkGuarantees(back Backend, spec sdk.JobSpec) []sdk.Problem {
 	if spec.Grace != nil {
 		switch {
 		case !g.Grace.Supported:
-			bad("grace", spec.Grace.String(), "provider %s has no time between asking a job to end and killing it", back.Name)
+			bad("grace", spec.Grace.String(), "can't be set on provider %s, where the time between asking a job to end and killing it is the platform's own; leave it out", back.Name)
 		case *spec.Grace < g.Grace.Min || g.Grace.Max > 0 && *spec.Grace > g.Grace.Max:
 			bad("grace", spec.Grace.String(), "provider %s takes %s to %s", back.Name, g.Grace.Min, g.Grace.Max)
 		}
@@ -121,6 +146,9 @@ func named(err error, provider string) error {
 func (e *Engine) Submit(ctx context.Context, req SubmitRequest) (Submitted, error) {
 	back, spec, err := e.check(ctx, req)
 	if err != nil {
+		return Submitted{}, err
+	}
+	if err := e.refuse(ctx, back, spec, req.Ambient); err != nil {
 		return Submitted{}, err
 	}
 	specJSON, err := spec.Encode()

@@ -18,7 +18,7 @@ func contractChecks() []Check {
 		{Name: "info", Doc: "Info is constant, complete and legal, and a second process has the same identity.", run: checkInfo},
 		{Name: "check", Doc: "Check passes on a backend that works, and names what it looked at.", run: checkCheck},
 		{Name: "config-unknown-member", Doc: "Open refuses a member of the config that the schema doesn't name.", run: checkConfigUnknown},
-		{Name: "support-table", Doc: "Every field of JobSpec has a row, and what the table refuses PrepareJob refuses.", run: checkSupport},
+		{Name: "support-table", Doc: "Every field of JobSpec has a row, and what the table refuses PrepareJob refuses, all at once.", run: checkSupport},
 		{Name: "prepare-deterministic", Doc: "PrepareJob gives the same launch for the same request, and it survives its encoding.", run: checkPrepareDeterministic},
 		{Name: "prepare-changes-nothing", Doc: "PrepareJob leaves nothing on the backend.", run: checkPrepareNothing},
 		{Name: "problems-at-once", Doc: "Everything that is wrong with a spec comes at once, with field and value.", run: checkProblems},
@@ -138,6 +138,7 @@ func checkSupport(s *suite, t T) {
 		}
 		rows[r.Field] = r
 	}
+	all, refused := s.spec(t, Do()), []string{}
 	for field, set := range samples() {
 		row, ok := rows[field]
 		delete(rows, field)
@@ -152,6 +153,15 @@ func checkSupport(s *suite, t T) {
 			if !namesField(s.problems(t, spec), field) {
 				t.Errorf("field %s: the table refuses it, PrepareJob doesn't", field)
 			}
+			set(&all)
+			refused = append(refused, field)
+		}
+	}
+	slices.Sort(refused)
+	together := s.problems(t, all)
+	for _, field := range refused {
+		if !namesField(together, field) {
+			t.Errorf("field %s: PrepareJob refuses it alone, and not beside %s", field, strings.Join(refused, ", "))
 		}
 	}
 	for field := range rows {

@@ -55,7 +55,7 @@ func contractMistakes() []mistake {
 				return need(b.good, sdk.Runner()).RunJob(ctx, r)
 			},
 		}},
-		{name: "one problem at a time", fails: "problems-at-once", broken: launches(func(_ *broken, _ sdk.PrepareJobRequest, l *sdk.Launch) {
+		{name: "one problem at a time", fails: "problems-at-once support-table", broken: launches(func(_ *broken, _ sdk.PrepareJobRequest, l *sdk.Launch) {
 			l.Problems = l.Problems[:min(1, len(l.Problems))]
 		})},
 		{name: "NUL in labels", fails: "nul-refused", broken: prepares(func(_ *broken, r *sdk.PrepareJobRequest) {

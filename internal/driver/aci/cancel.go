@@ -41,7 +41,7 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 		case err != nil:
 			return sdk.CancelJobResult{}, err
 		default:
-			p.seen.show(h.ID)
+			p.show(h.ID)
 			v := viewOf(g)
 			if judge(v).state.Terminal() {
 				return sdk.CancelJobResult{Gone: true, Evidence: evidenceOf(v)}, nil

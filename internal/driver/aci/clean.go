@@ -40,7 +40,7 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 	case err != nil:
 		return sdk.CleanupJobResult{}, err
 	}
-	p.seen.show(h.ID)
+	p.show(h.ID)
 	if live, _ := liveness(g); live {
 		return sdk.CleanupJobResult{}, p.fail(sdk.FailedPrecondition, opClean, fmt.Errorf("the container group %s runs, or is about to", h.ID))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
@@ -17,26 +16,12 @@ import (
 // JSON, where the registry told it.
 const readEntrypoint = "image_entrypoint"
 
-// checkCommand refuses words that are no text.
-func (l *plan) checkCommand() {
-	s := l.spec
-	for field, list := range map[string]sdk.Argv{"entrypoint": s.Entrypoint, "args": s.Args, "image_entrypoint": s.ImageEntrypoint} {
-		for i, a := range list {
-			if !utf8.ValidString(a) {
-				l.bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), "", "is not UTF-8, and Container Instances takes text alone")
-			}
-		}
-	}
-}
-
 // command sets the one list that there is, which stands for entrypoint and
 // arguments together. An empty list is the same as none: the image's own.
 // https://learn.microsoft.com/en-us/azure/container-instances/container-instances-start-command
 func (l *plan) command(ctx context.Context, c *arm.ContainerProperties) error {
-	s := l.spec
-	if l.checkCommand(); len(l.problems) > 0 {
-		return nil
-	}
+	s := l.Spec
+	l.TextArgv("Container Instances")
 	if s.Entrypoint == nil && s.Args == nil {
 		return nil
 	}
@@ -50,7 +35,7 @@ func (l *plan) command(ctx context.Context, c *arm.ContainerProperties) error {
 	}
 	words := append(append([]string{}, entry...), s.Args...)
 	if len(words) == 0 {
-		l.bad(sdk.InvalidArgument, "args", "", "nothing is left to run: entrypoint and args are both empty")
+		l.Bad(sdk.InvalidArgument, "args", "", "nothing is left to run: entrypoint and args are both empty")
 		return nil
 	}
 	for _, w := range words {
@@ -63,11 +48,14 @@ func (l *plan) command(ctx context.Context, c *arm.ContainerProperties) error {
 // what the image's registry tells. ok is false where nothing does, which the plan
 // or the error says.
 func (l *plan) imageEntrypoint(ctx context.Context) (_ sdk.Argv, ok bool, _ error) {
-	if l.spec.ImageEntrypoint != nil {
-		return l.spec.ImageEntrypoint, true, nil
+	if l.Spec.ImageEntrypoint != nil {
+		return l.Spec.ImageEntrypoint, true, nil
+	}
+	if l.Has("image") || l.Has("options.registries") {
+		return nil, false, nil
 	}
 	unknown := func(why string) {
-		l.bad(sdk.FailedPrecondition, "image_entrypoint", "", "Container Instances has one list for entrypoint and arguments, so the image's own entrypoint has to be known, and %s; say image_entrypoint, or entrypoint", why)
+		l.Bad(sdk.FailedPrecondition, "image_entrypoint", "", "Container Instances has one list for entrypoint and arguments, so the image's own entrypoint has to be known, and %s; say image_entrypoint, or entrypoint", why)
 	}
 	user, password, why, err := l.login(ctx)
 	if err != nil {
@@ -77,7 +65,7 @@ func (l *plan) imageEntrypoint(ctx context.Context) (_ sdk.Argv, ok bool, _ erro
 		unknown(why)
 		return nil, false, nil
 	}
-	got, err := registry.Entrypoint(ctx, l.spec.Image, registry.Login{Username: user, Password: password})
+	got, err := registry.Entrypoint(ctx, l.Spec.Image, registry.Login{Username: user, Password: password})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, false, l.p.fail(sdk.CodeOf(context.Cause(ctx)), opPrepare, context.Cause(ctx))
@@ -99,7 +87,7 @@ func (l *plan) imageEntrypoint(ctx context.Context) (_ sdk.Argv, ok bool, _ erro
 // login is the user whom the image's registry knows, none where it is public. why
 // says why there can be none.
 func (l *plan) login(ctx context.Context) (user string, password sdk.SecretValue, why string, _ error) {
-	host, err := registry.Host(l.spec.Image)
+	host, err := registry.Host(l.Spec.Image)
 	if err != nil {
 		return "", sdk.SecretValue{}, err.Error(), nil
 	}

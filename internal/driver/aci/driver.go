@@ -20,6 +20,8 @@ import (
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
 
 	"github.com/windlass-run/windlass/internal/cloud/azure"
+	"github.com/windlass-run/windlass/internal/driver/sight"
+	"github.com/windlass-run/windlass/internal/driver/turn"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -90,8 +92,8 @@ func support() []sdk.FieldSupport {
 		{Field: "image_entrypoint", Values: "goes before args where entrypoint is unset; else it is read from the image's registry"},
 		{Field: "env", Values: "UTF-8, names of letters, digits and _; visible to whoever may read the group"},
 		{Field: "secrets", Values: "azure-kv, env and file are read here and become secure values, which no read shows; UTF-8"},
-		{Field: "workdir", Refused: "Container Instances can't set the working folder; change to it in the command"},
-		{Field: "user", Refused: "Container Instances runs a container as the user that its image names"},
+		{Field: "workdir", Refused: "Container Instances can't set the working folder; change to it in the command, or in the image"},
+		{Field: "user", Refused: "Container Instances runs a container as the user that its image names; set it there"},
 		{Field: "cpu", Values: "from 1 to 31 cores, in tenths; the region and the subscription bound it further"},
 		{Field: "memory", Values: "from 1 to 240 GiB, in steps of 512 MiB; the region and the subscription bound it further"},
 		{Field: "gpu", Refused: "GPUs of Container Instances aren't offered here"},
@@ -99,10 +101,10 @@ func support() []sdk.FieldSupport {
 		{Field: "pids", Refused: "Container Instances has no bound on processes"},
 		{Field: "timeout", Values: "any; Container Instances has no time-out of its own, so that whoever holds the run ends it"},
 		{Field: "start_timeout", Values: "any"},
-		{Field: "grace", Refused: "Container Instances doesn't say how long it waits between TERM and KILL, and nothing changes it"},
+		{Field: "grace", Refused: "Container Instances doesn't say how long it waits between TERM and KILL, and nothing changes it; leave it out"},
 		{Field: "retries", Values: "any; each is a group of its own"},
 		{Field: "labels", Values: "tags of the group, within Azure's rules for tags"},
-		{Field: "network", Refused: "a network is the option subnet"},
+		{Field: "network", Refused: "a network is set by the option subnet"},
 		{Field: "mounts", Refused: "Container Instances mounts no folder of the submitter's"},
 		{Field: "files", Refused: "Container Instances has no place for single input files; put them into the image, or fetch them in the job"},
 		{Field: "stdin", Refused: "Container Instances gives a job no input"},
@@ -131,7 +133,7 @@ type provider struct {
 
 	// reads is the budget of calls that change nothing, writes that of the others.
 	reads, writes *azure.Budget
-	seen          seen
+	seen          sight.Memory[seen]
 }
 
 var (
@@ -146,6 +148,7 @@ var (
 )
 
 func open(r sdk.OpenRequest, s *shared) (*provider, error) {
+	r = r.Filled()
 	var cfg config
 	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
@@ -165,12 +168,6 @@ func open(r sdk.OpenRequest, s *shared) (*provider, error) {
 			Endpoint: cmp.Or(session.Endpoint, strings.TrimPrefix(session.Where(), "https://"))}}
 	if r.StateDir != "" {
 		p.spool = spool(filepath.Join(r.StateDir, "logs"))
-	}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
-	if p.clock == nil {
-		p.clock = sdk.SystemClock()
 	}
 	token, options := session.Client()
 	p.token = token
@@ -202,22 +199,5 @@ func (p *provider) fail(code sdk.Code, op string, err error) *sdk.Error {
 
 // call makes a call when its budget allows.
 func call[R any](ctx context.Context, p *provider, b *azure.Budget, op string, f func(ctx context.Context) (R, error)) (R, error) {
-	var out R
-	if err := b.Wait(ctx); err != nil {
-		return out, p.fail(sdk.CodeOf(err), op, err)
-	}
-	return callNow(ctx, p, b, op, f)
-}
-
-// callNow makes a call whose turn in the budget was waited for before.
-func callNow[R any](ctx context.Context, p *provider, b *azure.Budget, op string, f func(ctx context.Context) (R, error)) (R, error) {
-	var out R
-	err := p.session.Call(ctx, op, func(ctx context.Context) (err error) {
-		out, err = f(ctx)
-		return err
-	})
-	if sdk.CodeOf(err) == sdk.ResourceExhausted {
-		b.Throttled()
-	}
-	return out, err
+	return turn.Call(ctx, p.name, p.session, b, op, f)
 }

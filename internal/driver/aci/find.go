@@ -24,7 +24,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 	began := p.clock.Now()
 	switch {
 	case r.Launch != nil:
-		if _, _, err := p.readLaunch(opFind, *r.Launch); err != nil {
+		if _, _, err := p.launches().Read(opFind, *r.Launch); err != nil {
 			return out, err
 		}
 		g, err := p.getGroup(ctx, opFind, groupID(r.Launch.AttemptID))
@@ -50,7 +50,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 	sent := r.SentAt
 	if r.Launch != nil && !sent.IsZero() {
 		// A launch may have been sent again since: that request counts too.
-		if last := p.seen.get(groupID(r.Launch.AttemptID)).sent; last.After(sent) {
+		if last := p.seen.Get(groupID(r.Launch.AttemptID)).sent; last.After(sent) {
 			sent = last
 		}
 	}
@@ -77,7 +77,7 @@ func (p *provider) found(g *arm.ContainerGroup) (sdk.FoundJob, bool) {
 	if err != nil || n < 1 {
 		return sdk.FoundJob{}, false
 	}
-	p.seen.show(o.ID)
+	p.show(o.ID)
 	o = p.named(o)
 	return sdk.FoundJob{Handle: p.handle(o.ID, p.clock.Now()), RunID: o.RunID, AttemptID: o.AttemptID, Attempt: n, Owner: o.Owner, LedgerID: o.LedgerID}, true
 }

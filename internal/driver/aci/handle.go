@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -38,7 +37,7 @@ func (p *provider) checkHandle(op string, h sdk.JobHandle) error {
 // young reports whether a group may still not be shown: this process hasn't seen
 // it, and it was sent a moment ago.
 func (p *provider) young(h sdk.JobHandle) bool {
-	if p.seen.get(h.ID).shown {
+	if p.seen.Get(h.ID).shown {
 		return false
 	}
 	n, err := strconv.ParseInt(h.Metadata[keySent], 10, 64)
@@ -46,57 +45,13 @@ func (p *provider) young(h sdk.JobHandle) bool {
 	return err == nil && p.clock.Now().Sub(time.Unix(n, 0)) < time.Duration(p.cfg.VisibleWithin)
 }
 
-// seen is what this process has seen of groups. It saves calls and decides
-// nothing that a call wouldn't, but that what was shown once isn't waited for.
-// The zero value is ready.
-type seen struct {
-	mu sync.Mutex
-	m  map[string]sight
-}
-
-// sight is what was seen of a group: shown, that a read has had it; ended; sent,
+// seen is what was seen of a group: shown, that a read has had it; ended; sent,
 // when it was last asked for, by the provider's clock; killed, when its container
-// was first seen to be killed; at, when it was noted last.
-type sight struct {
-	shown, ended     bool
-	sent, killed, at time.Time
+// was first seen to be killed.
+type seen struct {
+	shown, ended bool
+	sent, killed time.Time
 }
 
-const (
-	// Beyond so many groups those are forgotten that were not looked at for so
-	// long.
-	seenMax = 20000
-	seenFor = time.Hour
-)
-
-func (s *seen) change(id string, f func(*sight)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m == nil {
-		s.m = map[string]sight{}
-	}
-	now := time.Now()
-	if len(s.m) >= seenMax {
-		for k, v := range s.m {
-			if now.Sub(v.at) > seenFor {
-				delete(s.m, k)
-			}
-		}
-	}
-	v := s.m[id]
-	f(&v)
-	v.at = now
-	s.m[id] = v
-}
-
-// show notes that a read has shown the group.
-func (s *seen) show(id string) { s.change(id, func(v *sight) { v.shown = true }) }
-
-// end notes that the group's job has ended.
-func (s *seen) end(id string) { s.change(id, func(v *sight) { v.shown, v.ended = true, true }) }
-
-func (s *seen) get(id string) sight {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.m[id]
-}
+// show notes that a read has shown a group.
+func (p *provider) show(id string) { p.seen.Change(id, func(s *seen) { s.shown = true }) }

@@ -167,7 +167,7 @@ func (l *reader) missing(g page) []sdk.LogItem {
 // finished leaves out a last line that has no end yet, unless the job has ended:
 // nothing will be added to it then.
 func (l *reader) finished(ctx context.Context, lines []line) ([]line, error) {
-	if len(lines) == 0 || lines[len(lines)-1].whole() || l.p.seen.get(l.h.ID).ended {
+	if len(lines) == 0 || lines[len(lines)-1].whole() || l.p.seen.Get(l.h.ID).ended {
 		return lines, nil
 	}
 	g, err := l.p.getGroup(ctx, opLogs, l.h.ID)

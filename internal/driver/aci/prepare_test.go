@@ -349,3 +349,9 @@ func TestPage(t *testing.T) {
 	}
 	drivertest.PageNames(t, Driver(), words...)
 }
+
+// TestRefusalsInOneRound: nothing that is refused hides anything else.
+func TestRefusalsInOneRound(t *testing.T) {
+	spec := drivertest.Refusable(sdk.JobSpec{Image: "app", CPU: 500, Memory: 1<<30 + 1, Args: sdk.Argv{"\xff"}, ImageEntrypoint: sdk.Argv{}, Options: []byte(`{"zon":"1"}`)})
+	drivertest.OneRound(t, newWorld(t, pocket.Options{}, nil).Open(), spec, "workdir", "user", "grace", "gpu", "ephemeral_storage", "pids", "network", "mounts[0]", "files[0]", "files[1]", "stdin", "profile", "cpu", "memory", "args[0]", "options.zon")
+}

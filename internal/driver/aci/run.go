@@ -12,6 +12,8 @@ import (
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
 
 	"github.com/windlass-run/windlass/internal/cloud/azure"
+	"github.com/windlass-run/windlass/internal/driver/launch"
+	"github.com/windlass-run/windlass/internal/driver/turn"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -33,12 +35,9 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if err := ctx.Err(); err != nil {
 		return sdk.RunJobResult{}, p.fail(sdk.CodeOf(err), opRun, err)
 	}
-	req, ok, err := p.readLaunch(opRun, l)
+	req, err := p.launches().ToSend(opRun, l)
 	if err != nil {
 		return sdk.RunJobResult{}, err
-	}
-	if len(l.Problems) > 0 || !ok {
-		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
 	}
 	done, err := p.shared.begin(ctx, p.identity.String()+"/"+groupID(l.AttemptID))
 	if err != nil {
@@ -75,9 +74,9 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 
 // create makes the one call that makes the group.
 func (p *provider) create(ctx context.Context, l sdk.Launch, id string, group *arm.ContainerGroup) (sdk.RunJobResult, error) {
-	p.seen.change(id, func(v *sight) { v.sent = p.clock.Now() })
+	p.seen.Change(id, func(v *seen) { v.sent = p.clock.Now() })
 	var answer *http.Response
-	_, err := callNow(ctx, p, p.writes, opRun, func(ctx context.Context) (struct{}, error) {
+	_, err := turn.Now(ctx, p.session, p.writes, opRun, func(ctx context.Context) (struct{}, error) {
 		// What the call comes to is asked by reading the group, not the operation.
 		_, err := p.groups.BeginCreateOrUpdate(policy.WithCaptureResponse(ctx, &answer), p.cfg.ResourceGroup, id, *group, nil)
 		return struct{}{}, err
@@ -140,7 +139,7 @@ func (p *provider) adopt(l sdk.Launch, g *arm.ContainerGroup) (sdk.RunJobResult,
 		e.Reason = sdk.ReasonInvalidSpec
 		return sdk.RunJobResult{}, e
 	}
-	p.seen.show(groupID(l.AttemptID))
+	p.show(groupID(l.AttemptID))
 	return sdk.RunJobResult{Handle: p.handle(groupID(l.AttemptID), p.clock.Now()), Adopted: true}, nil
 }
 
@@ -177,25 +176,9 @@ func refused(err error) error {
 	return err
 }
 
-// readLaunch refuses a launch of another provider or of a newer version. ok is
-// false where the launch has no request.
-func (p *provider) readLaunch(op string, l sdk.Launch) (req request, ok bool, _ error) {
-	if l.V > sdk.LaunchVersion {
-		e := p.fail(sdk.FailedPrecondition, op, fmt.Errorf("launch of version %d, this program reads up to %d", l.V, sdk.LaunchVersion))
-		e.Remedy = "use a newer windlass"
-		return req, false, e
-	}
-	if err := p.identity.Check(op, l.Identity); err != nil {
-		return req, false, err
-	}
-	if len(l.Request) == 0 {
-		return req, false, nil
-	}
-	req, err := decodeRequest(l.Request)
-	if err != nil {
-		return req, false, p.fail(sdk.InvalidArgument, op, fmt.Errorf("read the launch: %w", err))
-	}
-	return req, true, nil
+// launches reads this provider's launches.
+func (p *provider) launches() launch.Reader[request] {
+	return launch.Reader[request]{Provider: p.name, Identity: p.identity, Decode: decodeRequest}
 }
 
 func (p *provider) getGroup(ctx context.Context, op, id string) (*arm.ContainerGroup, error) {

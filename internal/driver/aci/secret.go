@@ -33,14 +33,14 @@ func checkRef(ref sdk.ParsedSecretRef) string {
 
 // checkSecrets refuses secrets that can't be taken.
 func (l *plan) checkSecrets() {
-	for _, name := range sortedKeys(l.spec.Secrets) {
-		ref := string(l.spec.Secrets[name])
+	for _, name := range sortedKeys(l.Spec.Secrets) {
+		ref := string(l.Spec.Secrets[name])
 		parsed, err := sdk.ParseSecretRef(ref)
 		if err != nil {
 			continue // sdk.ValidateSpec has said so
 		}
 		if msg := checkRef(parsed); msg != "" {
-			l.bad(sdk.Unimplemented, "secrets."+name, ref, "%s", msg)
+			l.Bad(sdk.Unimplemented, "secrets."+name, ref, "%s", msg)
 		}
 	}
 }

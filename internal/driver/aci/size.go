@@ -3,6 +3,8 @@ package aci
 import (
 	"math"
 	"strconv"
+
+	"github.com/windlass-run/windlass/sdk"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // in bytes, is kept or refused; zero is unset. The defaults are those of `az
 // container create`.
 // https://learn.microsoft.com/en-us/cli/azure/container#az-container-create
-func fitSize(cpu, memory int64, bad func(field, value, message string)) (cores, gigabytes float64) {
+func fitSize(cpu, memory int64, bad func(field, message string)) (cores, gigabytes float64) {
 	if cpu == 0 {
 		cpu = leastCPU
 	}
@@ -34,10 +36,10 @@ func fitSize(cpu, memory int64, bad func(field, value, message string)) (cores, 
 		memory = defaultMemory
 	}
 	if near := nearest(cpu, leastCPU, mostCPU, cpuStep); near != cpu {
-		bad("cpu", itoa(cpu), "Container Instances gives 1 to 31 cores in tenths; the nearest is "+cpuText(near))
+		bad("cpu", "Container Instances gives 1 to 31 cores in tenths; the nearest is "+sdk.CPUText(near))
 	}
 	if near := nearest(memory, leastMemory, mostMemory, memoryStep); near != memory {
-		bad("memory", memoryText(memory), "Container Instances gives 1Gi to 240Gi, in steps of 512Mi; the nearest is "+memoryText(near))
+		bad("memory", "Container Instances gives 1Gi to 240Gi, in steps of 512Mi; the nearest is "+sdk.MemoryText(near))
 	}
 	return float64(cpu) / 1000, float64(memory) / gib
 }
@@ -46,23 +48,6 @@ func fitSize(cpu, memory int64, bad func(field, value, message string)) (cores, 
 func nearest(n, least, most, step int64) int64 {
 	n = min(max(n, least), most)
 	return min((n+step-1)/step*step, most)
-}
-
-func cpuText(milli int64) string {
-	if milli%1000 == 0 {
-		return itoa(milli / 1000)
-	}
-	return itoa(milli) + "m"
-}
-
-func memoryText(bytes int64) string {
-	switch {
-	case bytes%gib == 0:
-		return itoa(bytes/gib) + "Gi"
-	case bytes%mib == 0:
-		return itoa(bytes/mib) + "Mi"
-	}
-	return itoa(bytes)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -49,11 +49,12 @@ func TestMishaps(t *testing.T) {
 	}
 }
 
-// TestNotFoundProgram: a command that isn't there has docker's code for it, and no
-// launch.
-func TestNotFoundProgram(t *testing.T) {
+// TestUnrunnable: a command that isn't there, or can't be run, is told as such, with
+// docker's code for it, and no launch.
+func TestUnrunnable(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	p := w.Open()
+	w.Unrunnable(p)
 	spec := shell("")
 	spec.Args = sdk.Argv{"no-such-program"}
 	st := w.Ended(p, w.Run(p, w.Plan(p, spec)))

@@ -8,6 +8,7 @@ import (
 
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
 
+	"github.com/windlass-run/windlass/internal/driver/noexec"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -32,10 +33,10 @@ func (p *provider) JobStatus(ctx context.Context, r sdk.JobStatusRequest) (sdk.J
 	case err != nil:
 		return sdk.JobStatusResult{}, err
 	}
-	p.seen.show(h.ID)
+	p.show(h.ID)
 	res := p.result(h, g)
 	if res.State.Terminal() {
-		p.seen.end(h.ID)
+		p.seen.Change(h.ID, func(s *seen) { s.ended = true })
 	}
 	return res, nil
 }
@@ -48,6 +49,9 @@ func (p *provider) result(h sdk.JobHandle, g *arm.ContainerGroup) sdk.JobStatusR
 		d = verdict{state: sdk.StateRunning, message: "being stopped"}
 	}
 	res := sdk.JobStatusResult{State: d.state, Reason: d.reason, ExitCode: d.code, OOMObserved: d.oom, Message: d.message, Launches: v.launches(), Raw: raw(v)}
+	if why := noexec.Why(v.unstartable()); why != "" && d.state == sdk.StateFailed {
+		res.Raw[sdk.RawExec] = why
+	}
 	if h.Metadata[keyAgain] != "" {
 		res.Launches = max(res.Launches, 2)
 	}
@@ -75,7 +79,7 @@ func (p *provider) stopping(id string, v view, d verdict) bool {
 		return false
 	}
 	since := time.Now()
-	p.seen.change(id, func(s *sight) {
+	p.seen.Change(id, func(s *seen) {
 		if s.killed.IsZero() {
 			s.killed = since
 		}

@@ -36,7 +36,7 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 		return sdk.CleanupJobResult{}, nil
 	case err != nil:
 		return sdk.CleanupJobResult{}, err
-	case !p.seen.get(h.ID).shown:
+	case !p.seen.Get(h.ID).shown:
 		return sdk.CleanupJobResult{}, p.later(opClean, fmt.Errorf("the app %s isn't shown yet", h.ID))
 	case !st.State.Terminal():
 		return sdk.CleanupJobResult{}, p.fail(sdk.FailedPrecondition, opClean, fmt.Errorf("the job of the app %s is %s: %s", h.ID, st.State, st.Message))

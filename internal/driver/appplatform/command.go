@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/digitalocean/godo"
 
@@ -19,17 +18,11 @@ const maxCommand = 128<<10 - 1
 // takes the place of the image's entry point and arguments.
 // https://docs.digitalocean.com/products/app-platform/how-to/build-run-commands/
 func (l *plan) command(ctx context.Context, image *godo.ImageSourceSpec) (string, error) {
-	s := l.spec
-	for field, list := range map[string]sdk.Argv{"entrypoint": s.Entrypoint, "args": s.Args, "image_entrypoint": s.ImageEntrypoint} {
-		for i, a := range list {
-			if !utf8.ValidString(a) {
-				l.bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), "", "is not UTF-8, and App Platform takes text alone")
-			}
-		}
-	}
+	s := l.Spec
+	l.TextArgv("App Platform")
 	if s.Entrypoint == nil && s.Args == nil {
 		if l.exitCode() {
-			l.bad(sdk.FailedPrecondition, "options.exit_code_in_log", "true", "needs the command: a run command can't stand before the image's own")
+			l.Bad(sdk.FailedPrecondition, "options.exit_code_in_log", "true", "needs the command: a run command can't stand before the image's own")
 		}
 		return "", nil
 	}
@@ -43,7 +36,7 @@ func (l *plan) command(ctx context.Context, image *godo.ImageSourceSpec) (string
 	}
 	argv := append(append([]string{}, entry...), s.Args...)
 	if len(argv) == 0 {
-		l.bad(sdk.InvalidArgument, "args", "", "nothing is left to run: entrypoint and args are both empty")
+		l.Bad(sdk.InvalidArgument, "args", "", "nothing is left to run: entrypoint and args are both empty")
 		return "", nil
 	}
 	line := quoteAll(argv)
@@ -54,7 +47,7 @@ func (l *plan) command(ctx context.Context, image *godo.ImageSourceSpec) (string
 		line = "exec " + line // lest the shell keep TERM to itself
 	}
 	if len(line) > maxCommand {
-		l.bad(sdk.InvalidArgument, "args", fmt.Sprintf("%d bytes", len(line)), "the command may have %d bytes when it is quoted: put the rest into the image, or into variables", maxCommand)
+		l.Bad(sdk.InvalidArgument, "args", fmt.Sprintf("%d bytes", len(line)), "the command may have %d bytes when it is quoted: put the rest into the image, or into variables", maxCommand)
 	}
 	return line, nil
 }

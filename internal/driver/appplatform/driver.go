@@ -15,6 +15,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/do"
 	"github.com/windlass-run/windlass/internal/cloud/registry"
+	"github.com/windlass-run/windlass/internal/driver/sight"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -93,8 +94,8 @@ func support() []sdk.FieldSupport {
 		{Field: "image_entrypoint", Values: "goes before args where entrypoint is unset; else it is read from the image's registry, but for the account's own"},
 		{Field: "env", Values: "UTF-8 without `${`, for which the platform would put something else in; visible to whoever may see the app"},
 		{Field: "secrets", Values: "env and file; sealed by the platform, which shows the encrypted value alone"},
-		{Field: "workdir", Refused: "App Platform runs a command in the folder that the image names"},
-		{Field: "user", Refused: "App Platform runs a container as the user that its image names"},
+		{Field: "workdir", Refused: "App Platform runs a command in the folder that the image names; set it there, or change it in the command"},
+		{Field: "user", Refused: "App Platform runs a container as the user that its image names; set it there"},
 		{Field: "cpu", Values: "1, 2, 4 or 8 cores, by the price list"},
 		{Field: "memory", Values: "512 MiB to 32 GiB, by the price list"},
 		{Field: "gpu", Refused: "App Platform has no GPUs for jobs"},
@@ -126,7 +127,7 @@ type provider struct {
 	owner    string
 	ledgerID string
 	identity sdk.Identity
-	seen     seen
+	seen     sight.Memory[seen]
 	// entrypoint is registry.Entrypoint, but in tests: App Platform's registries
 	// are far away.
 	entrypoint func(ctx context.Context, image string, login registry.Login) (sdk.Argv, error)
@@ -144,6 +145,7 @@ var (
 )
 
 func open(ctx context.Context, r sdk.OpenRequest, budgets *do.Budgets) (*provider, error) {
+	r = r.Filled()
 	var cfg config
 	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
@@ -159,12 +161,6 @@ func open(ctx context.Context, r sdk.OpenRequest, budgets *do.Budgets) (*provide
 	}
 	p := &provider{name: r.Name, cfg: cfg, session: session, clock: r.Clock, log: r.Log, secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID, entrypoint: registry.Entrypoint,
 		identity: sdk.Identity{Kind: Kind, Account: session.Team, Endpoint: session.Endpoint}}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
-	if p.clock == nil {
-		p.clock = sdk.SystemClock()
-	}
 	return p, nil
 }
 

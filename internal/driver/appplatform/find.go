@@ -21,7 +21,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 		return sdk.FindJobsResult{}, p.fail(sdk.CodeOf(err), opFind, err)
 	}
 	if r.Launch != nil {
-		if _, err := p.readLaunch(opFind, *r.Launch); err != nil {
+		if _, _, err := p.launches().Read(opFind, *r.Launch); err != nil {
 			return sdk.FindJobsResult{}, err
 		}
 	}

@@ -3,7 +3,6 @@ package appplatform
 import (
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/digitalocean/godo"
@@ -47,7 +46,7 @@ func (p *provider) checkHandle(op string, h sdk.JobHandle) error {
 
 // young reports whether an app may still not be visible: this process hasn't seen
 // it, and it was sent a moment ago.
-func (p *provider) young(h sdk.JobHandle) bool { return !p.seen.get(h.ID).shown && p.recent(h) }
+func (p *provider) young(h sdk.JobHandle) bool { return !p.seen.Get(h.ID).shown && p.recent(h) }
 
 // recent reports whether a job was sent a moment ago.
 func (p *provider) recent(h sdk.JobHandle) bool {
@@ -56,64 +55,27 @@ func (p *provider) recent(h sdk.JobHandle) bool {
 	return err == nil && p.clock.Now().Sub(time.Unix(n, 0)) < time.Duration(p.cfg.VisibleWithin)
 }
 
-// seen is what this process has seen of jobs, by app. It saves calls and decides
-// nothing that a call wouldn't, but that what was shown once isn't waited for. The
-// zero value is ready.
+// seen is what was seen of a job, by app: shown, that a read has had it; ended; ran,
+// that its container was started.
 type seen struct {
-	mu sync.Mutex
-	m  map[string]sight
-}
-
-// sight is what was seen of a job: shown, that a read has had it; ended; ran, that
-// its container was started; at, when it was noted last, by this machine's clock.
-type sight struct {
 	shown, ended, ran bool
-	// over is when its end was seen first, polled when its state was asked for last.
-	over, polled, at time.Time
+	// over is when its end was seen first, polled when its state was asked for last,
+	// by this machine's clock.
+	over, polled time.Time
 }
 
 // polledLately reports whether somebody asks for the job's state again and again.
-func (s sight) polledLately() bool { return time.Since(s.polled) < 5*time.Second }
-
-const (
-	// Beyond so many jobs those are forgotten that were not looked at for so long.
-	seenMax = 20000
-	seenFor = time.Hour
-)
-
-func (s *seen) change(id string, f func(*sight)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m == nil {
-		s.m = map[string]sight{}
-	}
-	now := time.Now()
-	if len(s.m) >= seenMax {
-		for k, v := range s.m {
-			if now.Sub(v.at) > seenFor {
-				delete(s.m, k)
-			}
-		}
-	}
-	v := s.m[id]
-	f(&v)
-	if v.ended && v.over.IsZero() {
-		v.over = now
-	}
-	v.at = now
-	s.m[id] = v
-}
+func (s seen) polledLately() bool { return time.Since(s.polled) < 5*time.Second }
 
 // note keeps what a read has told of a job.
-func (s *seen) note(id string, ended, ran bool) {
-	s.change(id, func(v *sight) { v.shown, v.ended, v.ran = true, v.ended || ended, v.ran || ran })
+func (p *provider) note(id string, ended, ran bool) {
+	p.seen.Change(id, func(s *seen) {
+		s.shown, s.ended, s.ran = true, s.ended || ended, s.ran || ran
+		if s.ended && s.over.IsZero() {
+			s.over = time.Now()
+		}
+	})
 }
 
-// poll notes that the state was asked for.
-func (s *seen) poll(id string) { s.change(id, func(v *sight) { v.polled = time.Now() }) }
-
-func (s *seen) get(id string) sight {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.m[id]
-}
+// poll notes that a job's state was asked for.
+func (p *provider) poll(id string) { p.seen.Change(id, func(s *seen) { s.polled = time.Now() }) }

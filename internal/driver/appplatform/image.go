@@ -23,14 +23,14 @@ const (
 
 // image names the job's image as an app's spec does.
 func (l *plan) image() *godo.ImageSourceSpec {
-	text := l.spec.Image
+	text := l.Spec.Image
 	if text == "" {
-		l.bad(sdk.InvalidArgument, "image", "", "App Platform runs images, and none is given")
+		l.Bad(sdk.InvalidArgument, "image", "", "App Platform runs images, and none is given")
 		return nil
 	}
 	named, err := reference.ParseNormalizedNamed(text)
 	if err != nil {
-		l.bad(sdk.InvalidArgument, "image", text, "is no image's reference: %v", err)
+		l.Bad(sdk.InvalidArgument, "image", text, "is no image's reference: %v", err)
 		return nil
 	}
 	out := &godo.ImageSourceSpec{}
@@ -40,7 +40,7 @@ func (l *plan) image() *godo.ImageSourceSpec {
 	case isDigested:
 		out.Digest = digested.Digest().String()
 		if isTagged {
-			l.fit("image", reference.FamiliarName(named)+"@"+out.Digest, "beside a digest the tag says nothing, and App Platform takes one of them")
+			l.Fit("image", reference.FamiliarName(named)+"@"+out.Digest, "beside a digest the tag says nothing, and App Platform takes one of them")
 		}
 	case isTagged:
 		out.Tag = tagged.Tag()
@@ -53,21 +53,21 @@ func (l *plan) image() *godo.ImageSourceSpec {
 		// The account's own registry is meant, whatever it is called.
 		out.RegistryType, out.Repository = godo.ImageSourceSpecRegistryType_DOCR, rest
 		if own := l.p.cfg.Registry; !nested || own != head {
-			l.bad(sdk.FailedPrecondition, "image", text, "App Platform takes images from the account's own registry alone; if that is %s, set registry: %s under config:", head, head)
+			l.Bad(sdk.FailedPrecondition, "image", text, "App Platform takes images from the account's own registry alone; if that is %s, set registry: %s under config:", head, head)
 		}
 	case hostHub:
 		out.RegistryType, out.Registry, out.Repository = godo.ImageSourceSpecRegistryType_DockerHub, head, rest
 	case hostGHCR:
 		out.RegistryType, out.Registry, out.Repository = godo.ImageSourceSpecRegistryType_Ghcr, head, rest
 	default:
-		l.bad(sdk.Unimplemented, "image", text, "App Platform takes images from %s, %s and %s, not from %s", hostDOCR, hostHub, hostGHCR, host)
+		l.Bad(sdk.Unimplemented, "image", text, "App Platform takes images from %s, %s and %s, not from %s", hostDOCR, hostHub, hostGHCR, host)
 		return nil
 	}
 	if out.Repository == "" {
-		l.bad(sdk.InvalidArgument, "image", text, "the image's name lacks its owner: write %s/OWNER/NAME", reference.Domain(named))
+		l.Bad(sdk.InvalidArgument, "image", text, "the image's name lacks its owner: write %s/OWNER/NAME", reference.Domain(named))
 	}
 	if l.place.RegistryCredentials != "" && out.RegistryType == godo.ImageSourceSpecRegistryType_DOCR {
-		l.bad(sdk.InvalidArgument, "options.registry_credentials", "", "are for Docker Hub and GitHub's registry; the account's own needs none")
+		l.Bad(sdk.InvalidArgument, "options.registry_credentials", "", "are for Docker Hub and GitHub's registry; the account's own needs none")
 	}
 	return out
 }
@@ -78,16 +78,16 @@ const readEntrypoint = "image_entrypoint"
 
 // imageEntrypoint is what the image's own entry point is: what the spec says, else
 // what the image's registry tells. ok is false where nothing does, which the plan or
-// the error says. With other problems nobody is asked.
+// the error says. Nobody is asked for an image that is refused.
 func (l *plan) imageEntrypoint(ctx context.Context, image *godo.ImageSourceSpec) (_ sdk.Argv, ok bool, _ error) {
-	if l.spec.ImageEntrypoint != nil {
-		return l.spec.ImageEntrypoint, true, nil
+	if l.Spec.ImageEntrypoint != nil {
+		return l.Spec.ImageEntrypoint, true, nil
 	}
-	if len(l.problems) > 0 {
+	if image == nil || l.Has("image") || l.Has("options.registry_credentials") {
 		return nil, false, nil
 	}
 	unknown := func(why string) {
-		l.bad(sdk.FailedPrecondition, "image_entrypoint", "", "a run command of App Platform takes the place of the image's ENTRYPOINT, too, so that has to be known, and %s; "+
+		l.Bad(sdk.FailedPrecondition, "image_entrypoint", "", "a run command of App Platform takes the place of the image's ENTRYPOINT, too, so that has to be known, and %s; "+
 			"give image_entrypoint (--image-entrypoint, empty for none), or entrypoint", why)
 	}
 	if image.RegistryType == godo.ImageSourceSpecRegistryType_DOCR {
@@ -98,7 +98,7 @@ func (l *plan) imageEntrypoint(ctx context.Context, image *godo.ImageSourceSpec)
 	if err != nil {
 		return nil, false, err
 	}
-	got, err := l.p.entrypoint(ctx, l.spec.Image, login)
+	got, err := l.p.entrypoint(ctx, l.Spec.Image, login)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, false, l.p.fail(sdk.CodeOf(context.Cause(ctx)), opPrepare, context.Cause(ctx))

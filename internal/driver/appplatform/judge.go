@@ -280,6 +280,7 @@ func reasonOf(code, text string) sdk.Reason {
 	case has("ExitNonZero"):
 		return sdk.ReasonNonzeroExit
 	case has("CommandNotExecutable"):
+		// One code for a command that isn't there and for one that can't be run.
 		return sdk.ReasonFailedToStart
 	case has("InternalError"):
 		return sdk.ReasonInfrastructure

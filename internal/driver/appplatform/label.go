@@ -49,11 +49,11 @@ func (l *plan) labels(r sdk.PrepareJobRequest) []*godo.AppVariableDefinition {
 	put("owner", varOwner, l.p.owner)
 	put("ledger", varLedger, l.p.ledgerID)
 	put("ttl", varExpires, itoa(r.Expires.Unix()))
-	put("name", varName, l.spec.Name)
-	if len(l.spec.Labels) > 0 {
-		text, err := json.Marshal(l.spec.Labels)
+	put("name", varName, l.Spec.Name)
+	if len(l.Spec.Labels) > 0 {
+		text, err := json.Marshal(l.Spec.Labels)
 		if err != nil {
-			l.bad(sdk.InvalidArgument, "labels", "", "%v", err)
+			l.Bad(sdk.InvalidArgument, "labels", "", "%v", err)
 		}
 		put("labels", varLabels, string(text))
 	}
@@ -63,7 +63,7 @@ func (l *plan) labels(r sdk.PrepareJobRequest) []*godo.AppVariableDefinition {
 // bindable refuses a value into which the platform would put something.
 func (l *plan) bindable(field, value string) {
 	if strings.Contains(value, "${") {
-		l.bad(sdk.Unimplemented, field, value, "has ${, for which App Platform puts in variables of its own, and there is no escape")
+		l.Bad(sdk.Unimplemented, field, value, "has ${, for which App Platform puts in variables of its own, and there is no escape")
 	}
 }
 

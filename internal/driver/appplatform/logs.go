@@ -101,7 +101,7 @@ func (f *follower) read(ctx context.Context) error {
 }
 
 // round asks where the log is, and reads what is there.
-func (f *follower) round(ctx context.Context, known sight) error {
+func (f *follower) round(ctx context.Context, known seen) error {
 	logs, err := f.addresses(ctx)
 	switch {
 	case err != nil:
@@ -120,8 +120,8 @@ func (f *follower) round(ctx context.Context, known sight) error {
 
 // know returns what is known of the job. It asks unless this process has seen the
 // end, or has somebody who asks often; at first that can wait, too.
-func (f *follower) know(ctx context.Context) (sight, error) {
-	known := f.p.seen.get(f.h.ID)
+func (f *follower) know(ctx context.Context) (seen, error) {
+	known := f.p.seen.Get(f.h.ID)
 	if f.h.Metadata[keyDeployment] != "" && (f.rounds == 0 || known.ended || known.polledLately() && !f.hint) {
 		return known, nil
 	}
@@ -133,7 +133,7 @@ func (f *follower) know(ctx context.Context) (sight, error) {
 	if st.Handle != nil {
 		f.h = *st.Handle
 	}
-	return f.p.seen.get(f.h.ID), nil
+	return f.p.seen.Get(f.h.ID), nil
 }
 
 // addresses asks where the log is; nil is nowhere yet, or never.
@@ -176,7 +176,7 @@ func other(kind godo.AppLogType) godo.AppLogType {
 }
 
 // absent judges a log that isn't there.
-func (f *follower) absent(known sight) error {
+func (f *follower) absent(known seen) error {
 	switch {
 	case known.ended && !known.ran:
 		return f.end(sdk.VerdictComplete) // there is nothing that could have been written

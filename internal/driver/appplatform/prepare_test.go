@@ -128,10 +128,10 @@ func TestSizes(t *testing.T) {
 		{0, 0, "apps-s-1vcpu-0.5gb", ""}, {1000, 0, "apps-s-1vcpu-0.5gb", ""}, {0, gib, "apps-s-1vcpu-1gb-fixed", ""}, {1000, 4 * gib, "apps-d-1vcpu-4gb", ""},
 		{0, 4 * gib, "apps-d-1vcpu-4gb", ""}, {2000, 0, "apps-s-2vcpu-4gb", ""}, {8000, 32 * gib, "apps-d-8vcpu-32gb", ""},
 		{500, 0, "apps-s-1vcpu-0.5gb", "cpu"}, {3000, 0, "apps-d-4vcpu-8gb", "cpu"}, {0, 3 * gib, "apps-d-1vcpu-4gb", "memory"}, {64000, 0, "apps-d-8vcpu-32gb", "cpu"},
-		{1000, 8 * gib, "apps-d-2vcpu-8gb", "memory"}, {0, 1, "apps-s-1vcpu-0.5gb", "memory"},
+		{1000, 8 * gib, "apps-d-2vcpu-8gb", "memory"}, {3000, 3 * gib, "apps-d-4vcpu-8gb", "cpu memory"}, {0, 1, "apps-s-1vcpu-0.5gb", "memory"},
 	} {
 		bad, said := "", ""
-		got := fitSize(c.cpu, c.memory, func(field, _, message string) { bad, said = field, message })
+		got := fitSize(c.cpu, c.memory, func(field, message string) { bad, said = strings.TrimSpace(bad+" "+field), message })
 		if got.slug != c.want || bad != c.bad || bad != "" && !strings.Contains(said, c.want) {
 			t.Errorf("%d, %d: %s, bad %q: %s", c.cpu, c.memory, got.slug, bad, said)
 		}
@@ -157,4 +157,10 @@ func TestSizes(t *testing.T) {
 // TestPage: the kind's page names the scopes and the states that there are.
 func TestPage(t *testing.T) {
 	drivertest.PageNames(t, Driver(), "account:read", "app:read", "app:create", "app:update", "app:delete", "SUPERSEDED", "SKIPPED", "UNKNOWN", "exit_code_in_log", "command_read_by", "max_apps")
+}
+
+// TestRefusalsInOneRound: nothing that is refused hides anything else.
+func TestRefusalsInOneRound(t *testing.T) {
+	spec := drivertest.Refusable(sdk.JobSpec{Image: "app", CPU: 3000, Memory: 3 << 30, Args: sdk.Argv{"\xff"}, ImageEntrypoint: sdk.Argv{}, Options: []byte(`{"zone":"1"}`)})
+	drivertest.OneRound(t, newWorld(t, pocket.Options{}, nil).Open(), spec, "workdir", "user", "grace", "gpu", "ephemeral_storage", "pids", "network", "mounts[0]", "files[0]", "files[1]", "stdin", "profile", "cpu", "memory", "args[0]", "options.zone")
 }

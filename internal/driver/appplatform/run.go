@@ -9,6 +9,7 @@ import (
 	"github.com/digitalocean/godo"
 
 	"github.com/windlass-run/windlass/internal/cloud/do"
+	"github.com/windlass-run/windlass/internal/driver/launch"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -21,12 +22,9 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if err := ctx.Err(); err != nil {
 		return sdk.RunJobResult{}, p.fail(sdk.CodeOf(err), opRun, err)
 	}
-	req, err := p.readLaunch(opRun, l)
+	req, err := p.launches().ToSend(opRun, l)
 	if err != nil {
 		return sdk.RunJobResult{}, err
-	}
-	if len(l.Problems) > 0 || req == nil {
-		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
 	}
 	job := component(req.App.Spec)
 	secrets, err := p.unseal(ctx, l.Secrets)
@@ -142,23 +140,7 @@ func refused(err error) error {
 	return err
 }
 
-// readLaunch refuses a launch of another provider or of a newer version. The
-// request is nil where the launch has none.
-func (p *provider) readLaunch(op string, l sdk.Launch) (*request, error) {
-	if l.V > sdk.LaunchVersion {
-		e := p.fail(sdk.FailedPrecondition, op, fmt.Errorf("launch of version %d, this program reads up to %d", l.V, sdk.LaunchVersion))
-		e.Remedy = "use a newer windlass"
-		return nil, e
-	}
-	if err := p.identity.Check(op, l.Identity); err != nil {
-		return nil, err
-	}
-	if len(l.Request) == 0 {
-		return nil, nil
-	}
-	req, err := decodeRequest(l.Request)
-	if err != nil {
-		return nil, p.fail(sdk.InvalidArgument, op, fmt.Errorf("read the launch: %w", err))
-	}
-	return req, nil
+// launches reads this provider's launches.
+func (p *provider) launches() launch.Reader[*request] {
+	return launch.Reader[*request]{Provider: p.name, Identity: p.identity, Decode: decodeRequest}
 }

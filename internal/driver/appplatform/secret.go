@@ -26,17 +26,17 @@ const sealed = "EV["
 
 // checkSecrets refuses what can't be sealed.
 func (l *plan) checkSecrets() {
-	for _, name := range slices.Sorted(maps.Keys(l.spec.Secrets)) {
-		field, ref := "secrets."+name, string(l.spec.Secrets[name])
+	for _, name := range slices.Sorted(maps.Keys(l.Spec.Secrets)) {
+		field, ref := "secrets."+name, string(l.Spec.Secrets[name])
 		parsed, err := sdk.ParseSecretRef(ref)
 		if err != nil {
 			continue // sdk.ValidateSpec has said so
 		}
 		if parsed.Scheme != schemeEnv && parsed.Scheme != schemeFile {
-			l.bad(sdk.Unimplemented, field, ref, "App Platform takes no secret of the scheme %s; it takes env and file", parsed.Scheme)
+			l.Bad(sdk.Unimplemented, field, ref, "App Platform takes no secret of the scheme %s; it takes env and file", parsed.Scheme)
 		}
 		if slices.Contains(reserved(), name) {
-			l.bad(sdk.InvalidArgument, field, ref, "the app has a variable of this name")
+			l.Bad(sdk.InvalidArgument, field, ref, "the app has a variable of this name")
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+
+	"github.com/windlass-run/windlass/sdk"
 )
 
 const (
@@ -31,47 +33,33 @@ func sizes() []size {
 }
 
 // fitSize chooses the cheapest size that has exactly what is set, in thousandths
-// of a core and in bytes; zero is unset.
-func fitSize(cpu, memory int64, bad func(field, value, message string)) size {
-	fits := func(s size) bool {
-		return (cpu == 0 || s.cores*1000 == cpu) && (memory == 0 || s.memory*mib == memory)
-	}
+// of a core and in bytes; zero is unset. Each of the two that no size has is told;
+// where each is to be had and only both together aren't, it is the memory.
+func fitSize(cpu, memory int64, bad func(field, message string)) size {
 	all := sizes()
-	if i := slices.IndexFunc(all, fits); i >= 0 {
+	hasCPU := func(s size) bool { return cpu == 0 || s.cores*1000 == cpu }
+	hasMemory := func(s size) bool { return memory == 0 || s.memory*mib == memory }
+	if i := slices.IndexFunc(all, func(s size) bool { return hasCPU(s) && hasMemory(s) }); i >= 0 {
 		return all[i] // they stand in the order of their prices
 	}
 	// The nearest has no less, where there is one.
 	near := slices.MinFunc(all, func(a, b size) int {
 		return cmp.Or(cmp.Compare(lack(a, cpu, memory), lack(b, cpu, memory)), cmp.Compare(a.dollars, b.dollars))
 	})
-	field, value := "memory", memoryText(memory)
-	if memory == 0 || !slices.ContainsFunc(all, func(s size) bool { return s.cores*1000 == cpu }) && cpu > 0 {
-		field, value = "cpu", itoa(cpu)
+	message := "no instance size of App Platform has that; the nearest is " + near.slug + ": " + sdk.CPUText(near.cores*1000) + " cores, " + sdk.MemoryText(near.memory*mib)
+	knownCPU := slices.ContainsFunc(all, hasCPU)
+	if !knownCPU {
+		bad("cpu", message)
 	}
-	bad(field, value, "no instance size of App Platform has that; the nearest is "+near.slug+": "+cpuText(near.cores*1000)+" cores, "+memoryText(near.memory*mib))
+	if knownCPU || !slices.ContainsFunc(all, hasMemory) {
+		bad("memory", message)
+	}
 	return near
 }
 
 // lack is by how much a size falls short of what is wanted.
 func lack(s size, cpu, memory int64) int64 {
 	return max(cpu-s.cores*1000, 0)*gib/1000 + max(memory-s.memory*mib, 0)
-}
-
-func cpuText(milli int64) string {
-	if milli%1000 == 0 {
-		return itoa(milli / 1000)
-	}
-	return itoa(milli) + "m"
-}
-
-func memoryText(bytes int64) string {
-	switch {
-	case bytes%gib == 0:
-		return itoa(bytes/gib) + "Gi"
-	case bytes%mib == 0:
-		return itoa(bytes/mib) + "Mi"
-	}
-	return itoa(bytes)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

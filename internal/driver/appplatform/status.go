@@ -104,8 +104,8 @@ func (p *provider) underWay(h sdk.JobHandle, a *godo.App) (res sdk.JobStatusResu
 	if res.State.Terminal() {
 		return res, false
 	}
-	p.seen.note(h.ID, false, res.Launches > 0)
-	p.seen.poll(h.ID)
+	p.note(h.ID, false, res.Launches > 0)
+	p.poll(h.ID)
 	return res, true
 }
 
@@ -139,7 +139,7 @@ func (p *provider) look(ctx context.Context, op string, h sdk.JobHandle) (sdk.Jo
 		full := p.withDeployment(h, own.ID)
 		res.Handle = &full
 	}
-	p.seen.note(h.ID, res.State.Terminal(), res.Launches > 0)
+	p.note(h.ID, res.State.Terminal(), res.Launches > 0)
 	return res, nil
 }
 
@@ -159,7 +159,7 @@ func (p *provider) withDeployment(h sdk.JobHandle, id string) sdk.JobHandle {
 func (p *provider) state(ctx context.Context, h sdk.JobHandle) (sdk.JobStatusResult, error) {
 	res, err := p.look(ctx, opStatus, h)
 	if err == nil {
-		p.seen.poll(h.ID)
+		p.poll(h.ID)
 	}
 	if err != nil || h.Metadata[keyNonce] == "" || res.Launches == 0 || res.State != sdk.StateSucceeded && res.State != sdk.StateFailed {
 		return res, err
@@ -173,7 +173,7 @@ func (p *provider) state(ctx context.Context, h sdk.JobHandle) (sdk.JobStatusRes
 	case err == nil && whole:
 		return res, nil // it was ended before it could write
 	}
-	if time.Since(p.seen.get(h.ID).over) < time.Duration(p.cfg.LogMax) {
+	if time.Since(p.seen.Get(h.ID).over) < time.Duration(p.cfg.LogMax) {
 		res.State, res.Reason, res.OOMObserved, res.EndedAt, res.Message = sdk.StateRunning, "", false, time.Time{}, "the job has ended; its exit code is waited for"
 		return res, nil
 	}

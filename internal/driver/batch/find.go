@@ -23,7 +23,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 	}
 	run, attempt, name := r.RunID, sdk.ID{}, ""
 	if l := r.Launch; l != nil {
-		req, err := p.readLaunch(opFind, *l)
+		req, _, err := p.launches().Read(opFind, *l)
 		if err != nil {
 			return sdk.FindJobsResult{}, err
 		}

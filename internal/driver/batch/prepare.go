@@ -2,7 +2,6 @@ package batch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
 	"github.com/windlass-run/windlass/internal/cloud/aws/secretref"
+	"github.com/windlass-run/windlass/internal/driver/launch"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -19,22 +19,11 @@ const opPrepare = "prepare job"
 
 // plan is a launch in the making.
 type plan struct {
-	p        *provider
-	spec     sdk.JobSpec
-	place    placement
-	def      definition
-	job      submitJob
-	problems []sdk.Problem
-	fitted   []sdk.Fitted
-	warnings []string
-}
-
-func (l *plan) bad(code sdk.Code, field, value, format string, args ...any) {
-	l.problems = append(l.problems, sdk.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...), Code: code})
-}
-
-func (l *plan) fit(field, value, why string) {
-	l.fitted = append(l.fitted, sdk.Fitted{Field: field, Value: value, Why: why})
+	launch.Draft
+	p     *provider
+	place placement
+	def   definition
+	job   submitJob
 }
 
 // PrepareJob implements sdk.JobRunner. It reads nothing from AWS but the ARNs
@@ -43,24 +32,17 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	if err := ctx.Err(); err != nil {
 		return sdk.Launch{}, p.fail(sdk.CodeOf(err), opPrepare, err)
 	}
-	l := sdk.Launch{V: sdk.LaunchVersion, Kind: Kind, Identity: p.identity, RunID: r.RunID, AttemptID: r.AttemptID, Attempt: r.Attempt,
-		Owner: p.owner, LedgerID: p.ledgerID, Secrets: r.Spec.Secrets, Stdin: r.Spec.Stdin, Expires: r.Expires, Resubmit: sdk.ResubmitRule{By: sdk.SubmitBySearch}}
-	w := &plan{p: p, spec: r.Spec, problems: sdk.ValidateSpec(r.Spec)}
+	l := launch.For(r, sdk.SubmitBySearch, p.identity, p.owner, p.ledgerID)
+	w := &plan{Draft: launch.New(r.Spec, support()), p: p}
 	var o options
-	if ps := optionsSchema().Validate("options", r.Spec.Options); len(ps) > 0 {
-		w.problems = append(w.problems, ps...)
-	} else if len(r.Spec.Options) > 0 {
-		if err := json.Unmarshal(r.Spec.Options, &o); err != nil {
-			return l, p.fail(sdk.InvalidArgument, opPrepare, err)
-		}
-	}
+	w.Options(optionsSchema(), &o)
 	w.place = p.cfg.placement.with(o.placement)
 	w.refuseFields()
 	w.platform()
 	w.command()
 	w.sizes()
 	l.NativeDeadline = w.deadline()
-	secrets, err := p.secrets.Plan(ctx, r.Spec, w.bad)
+	secrets, err := p.secrets.Plan(ctx, r.Spec, w.Bad)
 	if err != nil {
 		return l, err
 	}
@@ -69,12 +51,10 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	}
 	w.roles(secrets)
 	w.tags(r)
-	if len(w.problems) == 0 {
-		if err := w.finish(r, secrets.Visible); err != nil {
-			return l, p.fail(sdk.Internal, opPrepare, err)
-		}
+	if err := w.finish(r, secrets.Visible); err != nil && len(w.Problems) == 0 {
+		return l, p.fail(sdk.Internal, opPrepare, err)
 	}
-	l.Problems, l.Fitted, l.Warnings = w.problems, w.fitted, w.warnings
+	l.Problems, l.Fitted, l.Warnings = w.Problems, w.Fitted, w.Warnings
 	if len(l.Problems) > 0 {
 		return l, nil
 	}
@@ -93,40 +73,20 @@ const maxImage = 255
 
 // refuseFields refuses what AWS Batch has no place for.
 func (l *plan) refuseFields() {
-	s := l.spec
-	no := func(field, value, why string) { l.bad(sdk.Unimplemented, field, value, "%s", why) }
+	s := l.Spec
 	switch {
 	case s.Image == "":
-		l.bad(sdk.InvalidArgument, "image", "", "AWS Batch runs images, and none is given")
+		l.Wrong("image", "AWS Batch runs images, and none is given")
 	case len(s.Image) > maxImage || !image.MatchString(s.Image):
-		l.bad(sdk.InvalidArgument, "image", s.Image, "an image's reference has at most %d characters: letters, digits and - _ : . / # @", maxImage)
+		l.Wrong("image", "an image's reference has at most %d characters: letters, digits and - _ : . / # @", maxImage)
 	}
-	if s.PIDs > 0 {
-		no("pids", itoa(s.PIDs), "AWS Batch has no bound on processes")
-	}
-	for i, m := range s.Mounts {
-		no(fmt.Sprintf("mounts[%d]", i), m.Target, "AWS Batch mounts no folder of the submitter's")
-	}
-	for i, f := range s.Files {
-		no(fmt.Sprintf("files[%d]", i), f.Path, "AWS Batch has no place for input files; put them into the image, or fetch them in the job")
-	}
-	if s.Stdin == sdk.StdinAttached || s.Stdin == sdk.StdinSpooled {
-		no("stdin", string(s.Stdin), "AWS Batch gives a job no input")
-	}
-	if s.Profile == sdk.ProfileStrict || s.Profile == sdk.ProfileStandard {
-		no("profile", string(s.Profile), "AWS Batch can't bound processes or take the network away; leave it out, or choose permissive")
-	}
-	if s.Workdir != "" {
-		no("workdir", s.Workdir, "AWS Batch can't set the working folder; change to it in the command, as in: sh -c 'cd DIR && exec ...'")
-	}
-	if g := s.Grace; g != nil && *g >= 0 {
-		no("grace", g.String(), "AWS Batch always waits 30s between TERM and KILL")
-	} else if g == nil {
-		l.fit("grace", "30s", "AWS Batch's own, which can't be changed")
+	l.Permissive("AWS Batch")
+	if s.Grace == nil {
+		l.Fit("grace", "30s", "AWS Batch's own, which can't be changed")
 	}
 	if n := s.Network; n != "" {
 		if has := map[bool]string{true: "awsvpc", false: "host"}[l.fargate()]; n != has {
-			no("network", n, "the queue's compute environment decides, and gives "+has)
+			l.Lacks("network", "the queue's compute environment decides, and gives %s", has)
 		}
 	}
 }
@@ -137,16 +97,16 @@ func (l *plan) fargate() bool { return l.place.Platform == onFargate }
 func (l *plan) platform() {
 	l.job.Queue, l.def.Platform = l.p.cfg.Queue, strings.ToUpper(l.place.Platform)
 	c := &l.def.Container
-	c.Image, c.User, c.LogOptions = l.spec.Image, l.spec.User, l.p.logOptions()
+	c.Image, c.User, c.LogOptions = l.Spec.Image, l.Spec.User, l.p.logOptions()
 	public := l.place.AssignPublicIP != nil && *l.place.AssignPublicIP
 	if !l.fargate() {
 		for field, v := range map[string]string{"platform_version": l.place.PlatformVersion, "architecture": l.place.Architecture} {
 			if v != "" {
-				l.bad(sdk.InvalidArgument, "options."+field, v, "only on Fargate can it be chosen")
+				l.Bad(sdk.InvalidArgument, "options."+field, v, "only on Fargate can it be chosen")
 			}
 		}
 		if public {
-			l.bad(sdk.Unimplemented, "options.assign_public_ip", "true", "only on Fargate do jobs get a public address")
+			l.Bad(sdk.Unimplemented, "options.assign_public_ip", "true", "only on Fargate do jobs get a public address")
 		}
 		return
 	}
@@ -160,34 +120,34 @@ func (l *plan) platform() {
 // arguments, and nothing else. An entrypoint that begins with the image's own
 // differs from it in arguments alone.
 func (l *plan) command() {
-	s := l.spec
+	s := l.Spec
 	for field, list := range map[string]sdk.Argv{"entrypoint": s.Entrypoint, "args": s.Args} {
 		for i, a := range list {
 			if msg := badArgument(a); msg != "" {
-				l.bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), strings.ToValidUTF8(a, "?"), "%s", msg)
+				l.Bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), strings.ToValidUTF8(a, "?"), "%s", msg)
 			}
 		}
 	}
 	for _, k := range sortedKeys(s.Env) {
 		if !utf8.ValidString(s.Env[k]) {
-			l.bad(sdk.Unimplemented, "env."+k, "", "is not UTF-8, and AWS Batch takes text alone")
+			l.Bad(sdk.Unimplemented, "env."+k, "", "is not UTF-8, and AWS Batch takes text alone")
 		}
 		if strings.HasPrefix(k, "AWS_BATCH") {
-			l.bad(sdk.InvalidArgument, "env."+k, "", "names that start with AWS_BATCH are AWS Batch's own")
+			l.Bad(sdk.InvalidArgument, "env."+k, "", "names that start with AWS_BATCH are AWS Batch's own")
 		}
 	}
 	command := []string(s.Args)
 	if s.Entrypoint != nil {
 		n := len(s.ImageEntrypoint)
 		if s.ImageEntrypoint == nil || len(s.Entrypoint) < n || !slices.Equal(s.Entrypoint[:n], s.ImageEntrypoint) {
-			l.bad(sdk.Unimplemented, "entrypoint", fmt.Sprintf("%q", []string(s.Entrypoint)),
+			l.Bad(sdk.Unimplemented, "entrypoint", fmt.Sprintf("%q", []string(s.Entrypoint)),
 				"AWS Batch can't replace an image's entrypoint; leave it out, or say image_entrypoint where the image's own is what this begins with ([] for an image that has none)")
 			return
 		}
 		command = append(slices.Clone([]string(s.Entrypoint[n:])), s.Args...)
 	}
 	if len(command) == 0 && (s.Args != nil || s.Entrypoint != nil) {
-		l.bad(sdk.FailedPrecondition, "args", "[]", "AWS Batch can't clear the image's arguments; give some, or leave entrypoint and args out")
+		l.Bad(sdk.FailedPrecondition, "args", "[]", "AWS Batch can't clear the image's arguments; give some, or leave entrypoint and args out")
 		return
 	}
 	if len(command) > 0 {
@@ -215,7 +175,7 @@ func badArgument(a string) string {
 // deadline sets AWS Batch's own time-out, which counts from the start of the
 // container: a backstop for when nobody holds the run.
 func (l *plan) deadline() time.Duration {
-	t := l.spec.Timeout
+	t := l.Spec.Timeout
 	if t <= 0 || t > maxDeadline/11*10 {
 		return 0
 	}
@@ -238,7 +198,7 @@ func (l *plan) roles(secrets secretref.Plan) {
 		why = "secrets are fetched by it"
 	}
 	if why != "" {
-		l.bad(sdk.FailedPrecondition, "options.execution_role", "", "is missing: %s; set execution_role under config: of provider %s, or as an option", why, l.p.name)
+		l.Bad(sdk.FailedPrecondition, "options.execution_role", "", "is missing: %s; set execution_role under config: of provider %s, or as an option", why, l.p.name)
 	}
 }
 
@@ -252,23 +212,23 @@ func (l *plan) tags(r sdk.PrepareJobRequest) {
 		sdk.LabelRun: r.RunID.String(), sdk.LabelAttempt: r.AttemptID.String(), sdk.LabelNumber: fmt.Sprint(r.Attempt),
 		sdk.LabelOwner: l.p.owner, sdk.LabelLedger: l.p.ledgerID, sdk.LabelExpires: itoa(r.Expires.Unix()),
 	}
-	if l.spec.Name != "" {
-		tags[labelName] = aws.TagValue(l.spec.Name)
+	if l.Spec.Name != "" {
+		tags[labelName] = aws.TagValue(l.Spec.Name)
 	}
 	for k, v := range l.place.Tags {
 		if msg := aws.CheckUserTag(k, v); msg != "" {
-			l.bad(sdk.InvalidArgument, "options.tags."+k, v, "%s", msg)
+			l.Bad(sdk.InvalidArgument, "options.tags."+k, v, "%s", msg)
 		}
 		tags[k] = v
 	}
-	for k, v := range l.spec.Labels {
+	for k, v := range l.Spec.Labels {
 		if msg := aws.CheckTag(k, v); msg != "" {
-			l.bad(sdk.InvalidArgument, "labels", k, "labels are tags on AWS Batch: %s", msg)
+			l.Bad(sdk.InvalidArgument, "labels", k, "labels are tags on AWS Batch: %s", msg)
 		}
 		tags[k] = v
 	}
 	if most := aws.MaxTags - definitionTags; len(tags) > most {
-		l.bad(sdk.InvalidArgument, "labels", fmt.Sprint(len(l.spec.Labels)), "a job has at most %d tags, ours and the provider's among them; these would be %d", most, len(tags))
+		l.Bad(sdk.InvalidArgument, "labels", fmt.Sprint(len(l.Spec.Labels)), "a job has at most %d tags, ours and the provider's among them; these would be %d", most, len(tags))
 	}
 	l.job.Tags = tags
 }
@@ -283,7 +243,7 @@ func (l *plan) finish(r sdk.PrepareJobRequest, visible bool) error {
 	if n > maxOverrides {
 		l.def.Container.Command, l.def.Container.Environment = l.job.Override.Command, l.job.Override.Environment
 		l.job.Override = override{}
-		l.fit("definition", "one of the job's own", fmt.Sprintf("arguments and variables have %d characters, and a job's overrides at most %d", n, maxOverrides))
+		l.Fit("definition", "one of the job's own", fmt.Sprintf("arguments and variables have %d characters, and a job's overrides at most %d", n, maxOverrides))
 	}
 	hash, err := l.def.hash()
 	if err != nil {
@@ -301,17 +261,17 @@ func (l *plan) finish(r sdk.PrepareJobRequest, visible bool) error {
 		return err
 	}
 	if n > maxDefinition {
-		l.bad(sdk.InvalidArgument, "args", fmt.Sprintf("%d bytes", n), "arguments and variables are more than a job definition holds, %d bytes; the largest are %s: put them into a secret or a file",
+		l.Bad(sdk.InvalidArgument, "args", fmt.Sprintf("%d bytes", n), "arguments and variables are more than a job definition holds, %d bytes; the largest are %s: put them into a secret or a file",
 			maxDefinition, aws.Largest(l.def.Container.Environment, l.def.Container.Command))
 	}
 	if n, err = jsonSize(l.job); err != nil {
 		return err
 	}
 	if n > maxSubmit-batchOwn {
-		l.bad(sdk.InvalidArgument, "labels", fmt.Sprintf("%d bytes", n), "the submission is longer than AWS Batch takes, %d bytes; give fewer or shorter labels", maxSubmit)
+		l.Bad(sdk.InvalidArgument, "labels", fmt.Sprintf("%d bytes", n), "the submission is longer than AWS Batch takes, %d bytes; give fewer or shorter labels", maxSubmit)
 	}
 	if visible {
-		l.warnings = append(l.warnings, "secrets of the schemes env and file become variables that anyone who may describe jobs can read")
+		l.Warnings = append(l.Warnings, "secrets of the schemes env and file become variables that anyone who may describe jobs can read")
 	}
 	return nil
 }

@@ -164,3 +164,9 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
+
+// TestRefusalsInOneRound: nothing that is refused hides anything else.
+func TestRefusalsInOneRound(t *testing.T) {
+	spec := drivertest.Refusable(sdk.JobSpec{Image: "app", CPU: 300, Memory: 700 << 20, Args: sdk.Argv{""}, Options: []byte(`{"zone":"1"}`)})
+	drivertest.OneRound(t, offline(t, nil), spec, "workdir", "grace", "gpu", "ephemeral_storage", "pids", "network", "mounts[0]", "files[0]", "files[1]", "stdin", "profile", "cpu", "memory", "args[0]", "options.zone")
+}

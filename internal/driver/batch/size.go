@@ -21,24 +21,24 @@ const (
 
 // sizes fits cores, memory and disk.
 func (l *plan) sizes() {
-	s := l.spec
+	s := l.Spec
 	if s.CPU < 0 || s.Memory < 0 {
 		return // sdk.ValidateSpec has said so
 	}
 	if l.fargate() {
 		got, ps := fargate.Fit(s.CPU, s.Memory)
 		for _, p := range ps {
-			l.bad(sdk.InvalidArgument, p.Field, p.Value, "%s", p.Message)
+			l.Wrong(p.Field, "%s", p.Message)
 		}
 		l.def.Container.VCPU, l.def.Container.Memory = strconv.FormatFloat(float64(got.CPU)/1024, 'f', -1, 64), itoa(got.Memory)
 		if s.CPU == 0 {
-			l.fit("cpu", fargate.CPUText(got.CPU), "the least that Fargate has for it")
+			l.Fit("cpu", fargate.CPUText(got.CPU), "the least that Fargate has for it")
 		}
 		if s.Memory == 0 {
-			l.fit("memory", fargate.MemoryText(got.Memory*mib), "the least that Fargate has for it")
+			l.Fit("memory", sdk.MemoryText(got.Memory*mib), "the least that Fargate has for it")
 		}
 		if s.GPU > 0 {
-			l.bad(sdk.Unimplemented, "gpu", itoa(s.GPU), "Fargate has no GPUs; use platform: ec2")
+			l.Lacks("gpu", "Fargate has no GPUs; use platform: ec2")
 		}
 		l.disk()
 		return
@@ -47,32 +47,32 @@ func (l *plan) sizes() {
 	switch {
 	case s.CPU == 0:
 		cores = 1
-		l.fit("cpu", "1", "AWS Batch wants whole cores")
+		l.Fit("cpu", "1", "AWS Batch wants whole cores")
 	case s.CPU%1000 != 0:
-		l.bad(sdk.InvalidArgument, "cpu", itoa(s.CPU), "on instances AWS Batch takes whole cores; the nearest is %d", cores)
+		l.Wrong("cpu", "on instances AWS Batch takes whole cores; the nearest is %d", cores)
 	}
 	switch {
 	case s.Memory == 0:
 		memory = defaultInstanceMemory
-		l.fit("memory", fargate.MemoryText(memory*mib), "AWS Batch wants a bound")
+		l.Fit("memory", sdk.MemoryText(memory*mib), "AWS Batch wants a bound")
 	case memory < minInstanceMemory:
-		l.bad(sdk.InvalidArgument, "memory", fargate.MemoryText(s.Memory), "AWS Batch gives a container %dMi or more", minInstanceMemory)
+		l.Wrong("memory", "AWS Batch gives a container %dMi or more", minInstanceMemory)
 	case s.Memory%mib != 0:
-		l.bad(sdk.InvalidArgument, "memory", fargate.MemoryText(s.Memory), "AWS Batch counts in MiB; the nearest is %s", fargate.MemoryText(memory*mib))
+		l.Wrong("memory", "AWS Batch counts in MiB; the nearest is %s", sdk.MemoryText(memory*mib))
 	}
 	l.def.Container.VCPU, l.def.Container.Memory, l.def.Container.GPU = itoa(cores), itoa(memory), s.GPU
 	if s.EphemeralStorage > 0 {
-		l.bad(sdk.Unimplemented, "ephemeral_storage", fargate.MemoryText(s.EphemeralStorage), "only on Fargate has a job a bound on its disk")
+		l.Lacks("ephemeral_storage", "only on Fargate has a job a bound on its disk")
 	}
 }
 
 func (l *plan) disk() {
 	want := l.p.cfg.EphemeralStorage
-	if s := l.spec.EphemeralStorage; s > 0 {
+	if s := l.Spec.EphemeralStorage; s > 0 {
 		want = s / gib
 		if s%gib != 0 || want < defaultDisk || want > maxDisk {
 			near := min(max((s+gib-1)/gib, defaultDisk), maxDisk)
-			l.bad(sdk.InvalidArgument, "ephemeral_storage", fargate.MemoryText(s), "Fargate has %dGi to %dGi in whole GiB; the nearest is %dGi", defaultDisk, maxDisk, near)
+			l.Wrong("ephemeral_storage", "Fargate has %dGi to %dGi in whole GiB; the nearest is %dGi", defaultDisk, maxDisk, near)
 			return
 		}
 	}

@@ -245,3 +245,9 @@ func TestCheck(t *testing.T) {
 		return w.cloud.Faults().Add(fault.Rule{Action: right, Effect: fault.Effect{Refuse: w.cloud.Deny("pocket", right, "*")}})
 	})
 }
+
+// TestUnrunnable: a command that isn't there, or can't be run, is told as such.
+func TestUnrunnable(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	w.Unrunnable(w.Open())
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/batch/types"
 
+	"github.com/windlass-run/windlass/internal/driver/noexec"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -105,6 +106,13 @@ func ended(j types.JobDetail, res *sdk.JobStatusResult) {
 	}
 	e := judge(factsOf(j))
 	res.State, res.Reason, res.OOMObserved, res.Message = e.state, e.reason, e.oom, e.message
+	// The container's reason is ECS's own.
+	// https://github.com/nextflow-io/nextflow/issues/5657
+	if f := factsOf(j); f.code == nil && e.state == sdk.StateFailed {
+		if why := noexec.Why(f.container + " " + f.status); why != "" {
+			res.Raw[sdk.RawExec] = why
+		}
+	}
 	if code := exitCode(j); code != nil {
 		n := int(*code)
 		// A code of 0 needs AWS Batch's own word that the job succeeded.

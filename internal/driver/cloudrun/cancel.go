@@ -75,7 +75,7 @@ func (p *provider) unstarted(ctx context.Context, h sdk.JobHandle) (res sdk.Canc
 	case j.GetLatestCreatedExecution() == nil && neverStarts(j):
 		return sdk.CancelJobResult{Gone: true, Evidence: "the job has no execution: " + j.GetTerminalCondition().GetMessage()}, true, nil
 	}
-	p.seen.show(h.ID)
+	p.show(h.ID)
 	return res, false, nil
 }
 

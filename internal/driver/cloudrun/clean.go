@@ -43,8 +43,8 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 	case err != nil:
 		return sdk.CleanupJobResult{}, err
 	}
-	p.seen.show(h.ID)
-	if known, _ := p.seen.get(h.ID); !known.ended {
+	p.show(h.ID)
+	if !p.seen.Get(h.ID).ended {
 		// The job's own word on its execution may lag behind.
 		e, err := p.getExecution(ctx, opClean, h)
 		live := err == nil && !completed(e)

@@ -19,6 +19,8 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/gcp"
 	"github.com/windlass-run/windlass/internal/cloud/gcp/logtail"
+	"github.com/windlass-run/windlass/internal/driver/sight"
+	"github.com/windlass-run/windlass/internal/driver/turn"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -93,18 +95,18 @@ func support() []sdk.FieldSupport {
 		{Field: "env", Values: "UTF-8, up to 1,000 variables of 32,768 characters; visible to whoever may see the job"},
 		{Field: "secrets", Values: "gcp-sm is passed on and fetched by Cloud Run; env and file become visible variables and need allow_visible_secret"},
 		{Field: "workdir", Values: "an absolute path"},
-		{Field: "user", Refused: "Cloud Run runs a container as the user that its image names"},
+		{Field: "user", Refused: "Cloud Run runs a container as the user that its image names; set it there"},
 		{Field: "cpu", Values: "1, 2, 4, 6 or 8 cores"},
 		{Field: "memory", Values: "512 MiB to what goes with the cores, up to 32 GiB, in whole MiB"},
 		{Field: "gpu", Refused: "GPUs of Cloud Run jobs aren't offered here"},
-		{Field: "ephemeral_storage", Refused: "Cloud Run keeps a container's files in its memory"},
+		{Field: "ephemeral_storage", Refused: "Cloud Run keeps a container's files in its memory; set memory"},
 		{Field: "pids", Refused: "Cloud Run has no bound on processes"},
 		{Field: "timeout", Values: "up to 24 hours; Cloud Run itself ends the job at 1.1 times it, and at 24 hours where none is set"},
 		{Field: "start_timeout", Values: "any"},
-		{Field: "grace", Refused: "Cloud Run gives 10 seconds between TERM and KILL"},
+		{Field: "grace", Refused: "Cloud Run gives 10 seconds between TERM and KILL, and nothing changes that; leave it out"},
 		{Field: "retries", Values: "any"},
 		{Field: "labels", Values: "labels of the job and its execution, within Google's rules for labels"},
-		{Field: "network", Refused: "networks are the options network, subnetwork and connector"},
+		{Field: "network", Refused: "a network is set by the options network, subnetwork and connector"},
 		{Field: "mounts", Refused: "Cloud Run mounts no folder of the submitter's"},
 		{Field: "files", Refused: "Cloud Run has no place for input files; put them into the image, or fetch them in the job"},
 		{Field: "stdin", Refused: "Cloud Run gives a job no input"},
@@ -134,7 +136,7 @@ type provider struct {
 	// others, logReads that of Cloud Logging.
 	reads, writes, logReads *gcp.Budget
 	reader                  *logtail.Reader
-	seen                    seen
+	seen                    sight.Memory[seen]
 }
 
 var (
@@ -149,6 +151,7 @@ var (
 )
 
 func open(ctx context.Context, r sdk.OpenRequest, s *shared) (*provider, error) {
+	r = r.Filled()
 	var cfg config
 	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
@@ -164,12 +167,6 @@ func open(ctx context.Context, r sdk.OpenRequest, s *shared) (*provider, error) 
 	}
 	p := &provider{name: r.Name, cfg: cfg, session: session, clock: r.Clock, log: r.Log, secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID,
 		identity: sdk.Identity{Kind: Kind, Account: session.Project, Region: session.Region, Endpoint: cmp.Or(strings.TrimRight(session.Endpoint, "/"), runService)}}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
-	if p.clock == nil {
-		p.clock = sdk.SystemClock()
-	}
 	if err := p.connect(); err != nil {
 		_ = session.Close() // what opened is closed as far as it goes
 		return nil, p.fail(sdk.Internal, "open provider", err)
@@ -215,16 +212,5 @@ func (p *provider) fail(code sdk.Code, op string, err error) *sdk.Error {
 
 // call makes a call when its budget allows.
 func call[R any](ctx context.Context, p *provider, b *gcp.Budget, op string, f func(ctx context.Context) (R, error)) (R, error) {
-	var out R
-	if err := b.Wait(ctx); err != nil {
-		return out, p.fail(sdk.CodeOf(err), op, err)
-	}
-	err := p.session.Call(ctx, op, func(ctx context.Context) (err error) {
-		out, err = f(ctx)
-		return err
-	})
-	if sdk.CodeOf(err) == sdk.ResourceExhausted {
-		b.Throttled()
-	}
-	return out, err
+	return turn.Call(ctx, p.name, p.session, b, op, f)
 }

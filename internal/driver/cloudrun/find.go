@@ -21,7 +21,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 	var out sdk.FindJobsResult
 	switch {
 	case r.Launch != nil:
-		if _, err := p.readLaunch(opFind, *r.Launch); err != nil {
+		if _, _, err := p.launches().Read(opFind, *r.Launch); err != nil {
 			return out, err
 		}
 		j, err := p.getJob(ctx, opFind, jobID(r.Launch.AttemptID))
@@ -66,7 +66,7 @@ func (p *provider) found(j *runpb.Job) (sdk.FoundJob, bool) {
 	if err != nil || n < 1 {
 		return sdk.FoundJob{}, false
 	}
-	p.seen.show(o.ID)
+	p.show(o.ID)
 	sent := o.CreatedAt
 	if sent.IsZero() {
 		sent = p.clock.Now()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/run/apiv2/runpb"
@@ -53,7 +52,7 @@ func since(h sdk.JobHandle) time.Time {
 
 // young reports whether a job may still not be visible: this process hasn't seen
 // it, and it was sent a moment ago.
-func (p *provider) young(h sdk.JobHandle) bool { return !p.seen.shown(h.ID) && p.recent(h) }
+func (p *provider) young(h sdk.JobHandle) bool { return !p.seen.Get(h.ID).shown && p.recent(h) }
 
 // recent reports whether a job was sent a moment ago.
 func (p *provider) recent(h sdk.JobHandle) bool {
@@ -62,63 +61,14 @@ func (p *provider) recent(h sdk.JobHandle) bool {
 	return err == nil && p.clock.Now().Sub(time.Unix(n, 0)) < time.Duration(p.cfg.VisibleWithin)
 }
 
-// seen is what this process has seen of jobs. It saves calls and decides nothing
-// that a call wouldn't, but that what was shown once isn't waited for. The zero
-// value is ready.
-type seen struct {
-	mu sync.Mutex
-	m  map[string]sight
-}
-
-// sight is what was seen of a job: shown, that a read has had it; ended; ran,
-// that its container was started; at, when it was noted last.
-type sight struct {
-	shown, ended, ran bool
-	at                time.Time
-}
-
-const (
-	// Beyond so many jobs those are forgotten that were not looked at for so long.
-	seenMax = 20000
-	seenFor = time.Hour
-)
-
-func (s *seen) change(id string, f func(*sight)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m == nil {
-		s.m = map[string]sight{}
-	}
-	now := time.Now()
-	if len(s.m) >= seenMax {
-		for k, v := range s.m {
-			if now.Sub(v.at) > seenFor {
-				delete(s.m, k)
-			}
-		}
-	}
-	v := s.m[id]
-	f(&v)
-	v.at = now
-	s.m[id] = v
-}
+// seen is what was seen of a job: shown, that a read has had it; ended; ran, that
+// its container was started.
+type seen struct{ shown, ended, ran bool }
 
 // note keeps what is known of a job that was submitted or read.
-func (s *seen) note(h sdk.JobHandle, ended, ran bool) {
-	s.change(h.ID, func(v *sight) { v.ended, v.ran = v.ended || ended, v.ran || ran })
+func (p *provider) note(h sdk.JobHandle, ended, ran bool) {
+	p.seen.Change(h.ID, func(s *seen) { s.ended, s.ran = s.ended || ended, s.ran || ran })
 }
 
-// show notes that a read has shown the job.
-func (s *seen) show(id string) { s.change(id, func(v *sight) { v.shown = true }) }
-
-func (s *seen) get(id string) (sight, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, ok := s.m[id]
-	return v, ok
-}
-
-func (s *seen) shown(id string) bool {
-	v, _ := s.get(id)
-	return v.shown
-}
+// show notes that a read has shown a job.
+func (p *provider) show(id string) { p.seen.Change(id, func(s *seen) { s.shown = true }) }

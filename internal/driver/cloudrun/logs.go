@@ -27,7 +27,7 @@ func (p *provider) JobLogs(ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[
 			})
 		},
 		Ended: func() (ended, ran bool) {
-			s, _ := p.seen.get(h.ID)
+			s := p.seen.Get(h.ID)
 			return s.ended, s.ran
 		},
 	}

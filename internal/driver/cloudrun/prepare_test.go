@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -68,4 +69,10 @@ func TestRefusals(t *testing.T) {
 	if n := w.Count("run:CreateJob"); n != 0 {
 		t.Errorf("%d jobs were made", n)
 	}
+}
+
+// TestRefusalsInOneRound: nothing that is refused hides anything else.
+func TestRefusalsInOneRound(t *testing.T) {
+	spec := drivertest.Refusable(sdk.JobSpec{Image: "app", CPU: 3000, Memory: 1<<30 + 1, Options: []byte(`{"zone":"1"}`)})
+	drivertest.OneRound(t, newWorld(t, pocket.Options{}, nil).Open(), spec, "user", "grace", "gpu", "ephemeral_storage", "pids", "network", "mounts[0]", "files[0]", "files[1]", "stdin", "profile", "cpu", "memory", "options.zone")
 }

@@ -8,6 +8,7 @@ import (
 	"cloud.google.com/go/run/apiv2/runpb"
 	"google.golang.org/grpc/codes"
 
+	"github.com/windlass-run/windlass/internal/driver/noexec"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -33,6 +34,8 @@ type verdict struct {
 	code    *int
 	signal  string
 	message string
+	// exec is why the command could not be run, as sdk.RawExec has it.
+	exec string
 }
 
 // judge gives one state for an execution that is over. The counts of tasks
@@ -54,6 +57,9 @@ func judge(e *runpb.Execution, task *runpb.Task) verdict {
 		v.state, v.reason = sdk.StateCancelled, sdk.ReasonCancelled
 	default:
 		v.reason = cmp.Or(attemptReason(a), executionReason(e), sdk.ReasonUnknown)
+		if why := unexecutable(v.message); why != "" && v.code == nil && v.signal == "" {
+			v.reason, v.exec = sdk.ReasonInvalidSpec, why
+		}
 		if v.reason == sdk.ReasonUnknown && task.GetStartTime() == nil && e.GetStartTime() == nil {
 			v.reason = sdk.ReasonFailedToStart
 		}
@@ -75,6 +81,15 @@ func exitOf(a *runpb.TaskAttemptResult) (code *int, signal string) {
 		return &n, ""
 	}
 	return nil, ""
+}
+
+// unexecutable is why a command could not be run, where Cloud Run passes on the
+// words of its sandbox, gVisor: "terminated: Application failed to start: failed to
+// load /app/run: exec format error".
+// https://github.com/Unstructured-IO/unstructured-api/issues/354
+func unexecutable(message string) string {
+	_, words, _ := strings.Cut(strings.ToLower(message), "application failed to start: ")
+	return noexec.Why(words)
 }
 
 // signalName is for signals by which a platform ends containers.

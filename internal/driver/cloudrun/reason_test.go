@@ -128,3 +128,9 @@ func TestF83CancelReadsBack(t *testing.T) {
 		t.Errorf("then %s, %v", st.Reason, st.ExitCode)
 	}
 }
+
+// TestUnrunnable: a command that isn't there, or can't be run, is told as such.
+func TestUnrunnable(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	w.Unrunnable(w.Open())
+}

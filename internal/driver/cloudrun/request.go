@@ -2,6 +2,7 @@ package cloudrun
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -53,7 +54,13 @@ func encodeRequest(r *runpb.CreateJobRequest) (json.RawMessage, error) {
 
 func decodeRequest(raw json.RawMessage) (*runpb.CreateJobRequest, error) {
 	r := &runpb.CreateJobRequest{}
-	return r, protojson.Unmarshal(raw, r)
+	if err := protojson.Unmarshal(raw, r); err != nil {
+		return nil, err
+	}
+	if len(r.GetJob().GetTemplate().GetTemplate().GetContainers()) != 1 {
+		return nil, errors.New("it has no container")
+	}
+	return r, nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

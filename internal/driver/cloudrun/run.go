@@ -11,6 +11,7 @@ import (
 	"cloud.google.com/go/run/apiv2/runpb"
 
 	"github.com/windlass-run/windlass/internal/cloud/gcp"
+	"github.com/windlass-run/windlass/internal/driver/launch"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -23,12 +24,9 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if err := ctx.Err(); err != nil {
 		return sdk.RunJobResult{}, p.fail(sdk.CodeOf(err), opRun, err)
 	}
-	req, err := p.readLaunch(opRun, l)
+	req, err := p.launches().ToSend(opRun, l)
 	if err != nil {
 		return sdk.RunJobResult{}, err
-	}
-	if len(l.Problems) > 0 || req == nil {
-		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
 	}
 	visible, err := p.reveal(ctx, l.Secrets)
 	if err != nil {
@@ -49,7 +47,7 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		made = &runpb.Job{}
 	}
 	h := p.handle(req.GetJobId(), made, p.clock.Now())
-	p.seen.note(h, false, false)
+	p.note(h, false, false)
 	return sdk.RunJobResult{Handle: h}, nil
 }
 
@@ -69,7 +67,7 @@ func (p *provider) adopt(ctx context.Context, l sdk.Launch, id string, exists er
 		return sdk.RunJobResult{}, e
 	}
 	h := p.handle(id, j, p.clock.Now())
-	p.seen.note(h, false, false)
+	p.note(h, false, false)
 	return sdk.RunJobResult{Handle: h, Adopted: true}, nil
 }
 
@@ -98,28 +96,9 @@ func refused(err error) error {
 	return err
 }
 
-// readLaunch refuses a launch of another provider or of a newer version. The
-// request is nil where the launch has none.
-func (p *provider) readLaunch(op string, l sdk.Launch) (*runpb.CreateJobRequest, error) {
-	if l.V > sdk.LaunchVersion {
-		e := p.fail(sdk.FailedPrecondition, op, fmt.Errorf("launch of version %d, this program reads up to %d", l.V, sdk.LaunchVersion))
-		e.Remedy = "use a newer windlass"
-		return nil, e
-	}
-	if err := p.identity.Check(op, l.Identity); err != nil {
-		return nil, err
-	}
-	if len(l.Request) == 0 {
-		return nil, nil
-	}
-	req, err := decodeRequest(l.Request)
-	if err == nil && len(req.GetJob().GetTemplate().GetTemplate().GetContainers()) != 1 {
-		err = errors.New("it has no container")
-	}
-	if err != nil {
-		return nil, p.fail(sdk.InvalidArgument, op, fmt.Errorf("read the launch: %w", err))
-	}
-	return req, nil
+// launches reads this provider's launches.
+func (p *provider) launches() launch.Reader[*runpb.CreateJobRequest] {
+	return launch.Reader[*runpb.CreateJobRequest]{Provider: p.name, Identity: p.identity, Decode: decodeRequest}
 }
 
 func (p *provider) jobName(id string) string { return p.session.Location() + "/jobs/" + id }

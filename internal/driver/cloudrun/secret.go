@@ -31,8 +31,8 @@ var (
 // it starts the task. That the secret's version exists Cloud Run checks when the
 // job is made.
 func (l *plan) secrets(c *runpb.Container) {
-	for _, name := range slices.Sorted(maps.Keys(l.spec.Secrets)) {
-		field, ref := "secrets."+name, string(l.spec.Secrets[name])
+	for _, name := range slices.Sorted(maps.Keys(l.Spec.Secrets)) {
+		field, ref := "secrets."+name, string(l.Spec.Secrets[name])
 		parsed, err := sdk.ParseSecretRef(ref)
 		if err != nil {
 			continue // sdk.ValidateSpec has said so
@@ -41,13 +41,13 @@ func (l *plan) secrets(c *runpb.Container) {
 		case schemeSecretManager:
 			switch {
 			case parsed.Key != "":
-				l.bad(sdk.Unimplemented, field, ref, "Cloud Run gives a secret as a whole; leave #%s out", parsed.Key)
+				l.Bad(sdk.Unimplemented, field, ref, "Cloud Run gives a secret as a whole; leave #%s out", parsed.Key)
 				continue
 			case !secretForm().MatchString(parsed.Path):
-				l.bad(sdk.InvalidArgument, field, ref, "is neither a secret's ID nor projects/P/secrets/ID")
+				l.Bad(sdk.InvalidArgument, field, ref, "is neither a secret's ID nor projects/P/secrets/ID")
 				continue
 			case parsed.Version != "" && !versionForm().MatchString(parsed.Version):
-				l.bad(sdk.InvalidArgument, field, ref, "a version is a number, latest or an alias")
+				l.Bad(sdk.InvalidArgument, field, ref, "a version is a number, latest or an alias")
 				continue
 			}
 			version := parsed.Version
@@ -57,13 +57,13 @@ func (l *plan) secrets(c *runpb.Container) {
 			c.Env = append(c.Env, &runpb.EnvVar{Name: name, Values: &runpb.EnvVar_ValueSource{ValueSource: &runpb.EnvVarSource{
 				SecretKeyRef: &runpb.SecretKeySelector{Secret: parsed.Path, Version: version}}}})
 		case schemeEnv, schemeFile:
-			if !l.spec.AllowVisibleSecret {
-				l.bad(sdk.Unimplemented, field, ref, "on provider %s it would be a variable that anyone who may see the job can read; put it into Secret Manager and write secret://gcp-sm/NAME, or permit that with --allow-visible-secret", l.p.name)
+			if !l.Spec.AllowVisibleSecret {
+				l.Bad(sdk.Unimplemented, field, ref, "on provider %s it would be a variable that anyone who may see the job can read; put it into Secret Manager and write secret://gcp-sm/NAME, or permit that with --allow-visible-secret", l.p.name)
 				continue
 			}
 			l.visible = true
 		default:
-			l.bad(sdk.Unimplemented, field, ref, "Cloud Run takes no secret of the scheme %s; it takes gcp-sm, env and file", parsed.Scheme)
+			l.Bad(sdk.Unimplemented, field, ref, "Cloud Run takes no secret of the scheme %s; it takes gcp-sm, env and file", parsed.Scheme)
 		}
 	}
 }

@@ -1,6 +1,11 @@
 package cloudrun
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/windlass-run/windlass/sdk"
+)
 
 const (
 	mib = 1 << 20
@@ -18,50 +23,33 @@ func sizes() []size {
 }
 
 // fitSize chooses cores and memory. What is set, in thousandths of a core and in
-// bytes, is kept or refused; zero is unset.
-func fitSize(cpu, memory int64, bad func(field, value, message string)) (cores, mebibytes int64) {
-	want := (memory + mib - 1) / mib
-	if memory%mib != 0 {
-		bad("memory", memoryText(memory), "Cloud Run's memory is given in whole MiB; the nearest is "+memoryText(want*mib))
-		return 0, 0
-	}
+// bytes, is kept or refused; zero is unset. Memory that isn't right is told beside
+// cores that aren't, as it would be with the nearest number of them.
+func fitSize(cpu, memory int64, bad func(field, message string)) (cores, mebibytes int64) {
 	all := sizes()
-	if cpu == 0 {
-		for _, s := range all {
-			if want <= s.most && (want == 0 || want >= s.least) {
-				return s.cores, max(want, s.least)
-			}
-		}
-		near := min(max(want, all[0].least), all[len(all)-1].most)
-		bad("memory", memoryText(memory), "Cloud Run gives 512Mi to 32Gi; the nearest is "+memoryText(near*mib))
-		return 0, 0
-	}
-	for _, s := range all {
-		switch {
-		case s.cores*1000 < cpu:
-			continue
-		case s.cores*1000 > cpu:
-			bad("cpu", itoa(cpu), "Cloud Run gives 1, 2, 4, 6 or 8 cores; the nearest is "+itoa(s.cores))
-		case want != 0 && (want < s.least || want > s.most):
-			near := min(max(want, s.least), s.most)
-			bad("memory", memoryText(memory), "with "+itoa(s.cores)+" cores Cloud Run gives "+memoryText(s.least*mib)+" to "+memoryText(s.most*mib)+"; the nearest is "+memoryText(near*mib))
-		default:
-			return s.cores, max(want, s.least)
-		}
-		return 0, 0
-	}
-	bad("cpu", itoa(cpu), "Cloud Run gives 1, 2, 4, 6 or 8 cores; the nearest is 8")
-	return 0, 0
-}
-
-func memoryText(bytes int64) string {
+	want := (memory + mib - 1) / mib
+	fits := func(s size) bool { return want == 0 || want >= s.least && want <= s.most }
+	i := slices.IndexFunc(all, func(s size) bool { return cpu > 0 && s.cores*1000 >= cpu || cpu == 0 && fits(s) })
 	switch {
-	case bytes%gib == 0:
-		return itoa(bytes/gib) + "Gi"
-	case bytes%mib == 0:
-		return itoa(bytes/mib) + "Mi"
+	case i < 0 && cpu == 0:
+		near := min(max(want, all[0].least), all[len(all)-1].most)
+		bad("memory", "Cloud Run gives 512Mi to 32Gi; the nearest is "+sdk.MemoryText(near*mib))
+		return 0, 0
+	case i < 0:
+		i = len(all) - 1
 	}
-	return itoa(bytes)
+	s := all[i]
+	if cpu > 0 && s.cores*1000 != cpu {
+		bad("cpu", "Cloud Run gives 1, 2, 4, 6 or 8 cores; the nearest is "+itoa(s.cores))
+	}
+	switch {
+	case !fits(s):
+		near := min(max(want, s.least), s.most)
+		bad("memory", "with "+itoa(s.cores)+" cores Cloud Run gives "+sdk.MemoryText(s.least*mib)+" to "+sdk.MemoryText(s.most*mib)+"; the nearest is "+sdk.MemoryText(near*mib))
+	case memory%mib != 0:
+		bad("memory", "Cloud Run's memory is given in whole MiB; the nearest is "+sdk.MemoryText(want*mib))
+	}
+	return s.cores, max(want, s.least)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -101,7 +101,7 @@ func (p *provider) state(ctx context.Context, h sdk.JobHandle, e *runpb.Executio
 			return sdk.JobStatusResult{}, err
 		}
 	}
-	p.seen.show(h.ID)
+	p.show(h.ID)
 	var task *runpb.Task
 	if completed(e) {
 		var err error
@@ -110,7 +110,7 @@ func (p *provider) state(ctx context.Context, h sdk.JobHandle, e *runpb.Executio
 		}
 	}
 	res := result(e, task)
-	p.seen.note(h, res.State.Terminal(), res.Launches > 0)
+	p.note(h, res.State.Terminal(), res.Launches > 0)
 	return res, nil
 }
 
@@ -140,7 +140,7 @@ func (p *provider) withoutExecution(ctx context.Context, h sdk.JobHandle) (sdk.J
 	case err != nil:
 		return sdk.JobStatusResult{}, err
 	}
-	p.seen.show(h.ID)
+	p.show(h.ID)
 	c := j.GetTerminalCondition()
 	res := sdk.JobStatusResult{State: sdk.StatePending, CreatedAt: at(j.GetCreateTime()), Message: strings.TrimSpace("no execution yet; " + oneLine(c.GetMessage())),
 		Raw: map[string]string{"job_condition": c.GetState().String()}}
@@ -163,7 +163,7 @@ func (p *provider) withoutExecution(ctx context.Context, h sdk.JobHandle) (sdk.J
 		return sdk.JobStatusResult{}, p.fail(sdk.NotFound, opStatus, errors.New("the job "+h.ID+" is being deleted and has no execution"))
 	case neverStarts(j):
 		res.State, res.Reason, res.Message = sdk.StateFailed, conditionReason(c, sdk.ReasonFailedToStart), oneLine(c.GetMessage())
-		p.seen.note(h, true, false)
+		p.note(h, true, false)
 	}
 	return res, nil
 }
@@ -187,6 +187,9 @@ func result(e *runpb.Execution, task *runpb.Task) sdk.JobStatusResult {
 	}
 	v := judge(e, task)
 	res.State, res.Reason, res.ExitCode, res.Signal, res.OOMObserved, res.Message = v.state, v.reason, v.code, v.signal, v.reason == sdk.ReasonOOMKilled, v.message
+	if v.exec != "" {
+		res.Raw[sdk.RawExec] = v.exec
+	}
 	return res
 }
 

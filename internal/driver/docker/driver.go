@@ -131,6 +131,7 @@ var (
 )
 
 func open(r sdk.OpenRequest) (*provider, error) {
+	r = r.Filled()
 	var cfg config
 	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
@@ -151,12 +152,6 @@ func open(r sdk.OpenRequest) (*provider, error) {
 		owner: r.Owner, ledgerID: r.LedgerID,
 		identity: sdk.Identity{Kind: Kind, Endpoint: endpoint.Host},
 		pulls:    engine.Registries{Dir: engine.ConfigDir(r.Credentials, r.AmbientCredentials), Helpers: r.AmbientCredentials},
-	}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
-	if p.clock == nil {
-		p.clock = sdk.SystemClock()
 	}
 	if endpoint.Socket && !cfg.Remote {
 		if r.StateDir != "" {

@@ -75,9 +75,9 @@ func TestF44ExitsAtOnceForReal(t *testing.T) {
 func TestCommandsThatCannotRun(t *testing.T) {
 	t.Parallel()
 	b := realEngine(t)
-	for command, want := range map[string]string{"windlass-no-such-command": execNotFound, "/etc/passwd": execNotExecutable, "/no/such/path": execNotFound} {
+	for command, want := range map[string]string{"windlass-no-such-command": sdk.ExecNotFound, "/etc/passwd": sdk.ExecNotExecutable, "/no/such/path": sdk.ExecNotFound} {
 		st := b.ended(t, b.run(t, sdk.JobSpec{Image: testneed.Image, Network: networkNone, Args: sdk.Argv{command}}))
-		if st.State != sdk.StateFailed || st.Reason != sdk.ReasonInvalidSpec || st.Raw[rawExec] != want || st.ExitCode != nil {
+		if st.State != sdk.StateFailed || st.Reason != sdk.ReasonInvalidSpec || st.Raw[sdk.RawExec] != want || st.ExitCode != nil {
 			t.Errorf("%s: got %+v", command, st)
 		}
 	}

@@ -18,12 +18,6 @@ const (
 	rawCode   = "exit_code"
 	rawError  = "error"
 	rawOOM    = "oom_killed"
-	// rawExec says why the command could not be run: execNotFound or
-	// execNotExecutable.
-	rawExec = "exec"
-
-	execNotFound      = "not_found"
-	execNotExecutable = "not_executable"
 )
 
 func (p *provider) inspect(ctx context.Context, op, id string) (container.InspectResponse, error) {
@@ -170,9 +164,9 @@ func (s containerState) neverRan(r *sdk.JobStatusResult) {
 	r.Reason = startReason(s.code, s.message)
 	switch {
 	case s.code == 127:
-		r.Raw[rawExec] = execNotFound
+		r.Raw[sdk.RawExec] = sdk.ExecNotFound
 	case s.code == 126:
-		r.Raw[rawExec] = execNotExecutable
+		r.Raw[sdk.RawExec] = sdk.ExecNotExecutable
 	}
 	if r.Message == "" {
 		r.Message = "the container never ran"

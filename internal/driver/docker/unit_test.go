@@ -276,8 +276,8 @@ func TestFailedStartIsAState(t *testing.T) {
 		reason  sdk.Reason
 		exec    string
 	}{
-		{127, `OCI runtime create failed: exec: "x": executable file not found in $PATH: unknown`, sdk.ReasonInvalidSpec, execNotFound},
-		{126, `OCI runtime create failed: exec: "/etc/passwd": permission denied: unknown`, sdk.ReasonInvalidSpec, execNotExecutable},
+		{127, `OCI runtime create failed: exec: "x": executable file not found in $PATH: unknown`, sdk.ReasonInvalidSpec, sdk.ExecNotFound},
+		{126, `OCI runtime create failed: exec: "/etc/passwd": permission denied: unknown`, sdk.ReasonInvalidSpec, sdk.ExecNotExecutable},
 		{128, "unable to find user x: no matching entries in passwd file", sdk.ReasonInvalidSpec, ""},
 		{128, `could not select device driver "" with capabilities: [[gpu]]`, sdk.ReasonInvalidSpec, ""},
 		{128, "network x not found", sdk.ReasonInvalidSpec, ""},
@@ -298,7 +298,7 @@ func TestFailedStartIsAState(t *testing.T) {
 		})
 		h := b.send(t, l)
 		st := b.ended(t, h)
-		if st.State != sdk.StateFailed || st.Reason != c.reason || st.ExitCode != nil || st.Raw[rawExec] != c.exec || !st.StartedAt.IsZero() {
+		if st.State != sdk.StateFailed || st.Reason != c.reason || st.ExitCode != nil || st.Raw[sdk.RawExec] != c.exec || !st.StartedAt.IsZero() {
 			t.Errorf("%s: got %+v", c.message, st)
 		}
 		// It is an end: a second send starts nothing.

@@ -162,6 +162,7 @@ var (
 )
 
 func open(ctx context.Context, r sdk.OpenRequest, shared *logtail.Account) (*provider, error) {
+	r = r.Filled()
 	var cfg config
 	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
@@ -181,12 +182,6 @@ func open(ctx context.Context, r sdk.OpenRequest, shared *logtail.Account) (*pro
 			Service: "ECS", Describes: "anyone who may describe tasks"},
 		identity: sdk.Identity{Kind: Kind, Account: session.Account, Region: session.Region,
 			Endpoint: cmp.Or(session.Endpoint, "ecs."+session.Region) + "/cluster/" + clusterName(cfg.Cluster)},
-	}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
-	if p.clock == nil {
-		p.clock = sdk.SystemClock()
 	}
 	p.reads = shared.Budgets.For(session, "ecs read", float64(cfg.DescribeRate), 2*cfg.DescribeRate)
 	p.submits = shared.Budgets.For(session, "ecs submit", float64(cfg.SubmitLimit), submitBurst*cfg.SubmitLimit)

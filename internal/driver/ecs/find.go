@@ -26,7 +26,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 	}
 	run, cluster, family, attempt := r.RunID, p.cfg.Cluster, "", sdk.ID{}
 	if l := r.Launch; l != nil {
-		req, err := p.readLaunch(opFind, *l)
+		req, _, err := p.launches().Read(opFind, *l)
 		if err != nil {
 			return sdk.FindJobsResult{}, err
 		}
@@ -134,7 +134,7 @@ func (p *provider) foundJob(ctx context.Context, cluster string, t types.Task, r
 	where := place{cluster: cluster, group: p.cfg.LogGroup, prefix: p.cfg.LogPrefix}
 	tags := tagMap(t.Tags)
 	if r.Launch != nil && len(r.Launch.Request) > 0 {
-		req, err := p.readLaunch(opFind, *r.Launch)
+		req, _, err := p.launches().Read(opFind, *r.Launch)
 		if err != nil {
 			return sdk.FoundJob{}, false, err
 		}

@@ -2,17 +2,15 @@ package ecs
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
 	"github.com/windlass-run/windlass/internal/cloud/aws/fargate"
 	"github.com/windlass-run/windlass/internal/cloud/aws/secretref"
+	"github.com/windlass-run/windlass/internal/driver/launch"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -22,24 +20,17 @@ const opPrepare = "prepare job"
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html
 const maxDefinition = 64 << 10
 
+// maxImage is the most characters of an image's reference.
+// https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html
+const maxImage = 255
+
 // plan is a launch in the making.
 type plan struct {
-	p        *provider
-	spec     sdk.JobSpec
-	place    placement
-	def      definition
-	run      runTask
-	problems []sdk.Problem
-	fitted   []sdk.Fitted
-	warnings []string
-}
-
-func (l *plan) bad(code sdk.Code, field, value, format string, args ...any) {
-	l.problems = append(l.problems, sdk.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...), Code: code})
-}
-
-func (l *plan) fit(field, value, why string) {
-	l.fitted = append(l.fitted, sdk.Fitted{Field: field, Value: value, Why: why})
+	launch.Draft
+	p     *provider
+	place placement
+	def   definition
+	run   runTask
 }
 
 // PrepareJob implements sdk.JobRunner. It reads nothing from AWS but the ARNs
@@ -48,25 +39,18 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	if err := ctx.Err(); err != nil {
 		return sdk.Launch{}, p.fail(sdk.CodeOf(err), opPrepare, err)
 	}
-	l := sdk.Launch{V: sdk.LaunchVersion, Kind: Kind, Identity: p.identity, RunID: r.RunID, AttemptID: r.AttemptID, Attempt: r.Attempt,
-		Owner: p.owner, LedgerID: p.ledgerID, Token: r.AttemptID.String(), Secrets: r.Spec.Secrets, Stdin: r.Spec.Stdin, Expires: r.Expires,
-		Resubmit: sdk.ResubmitRule{By: sdk.SubmitByToken, Window: tokenWindow}}
-	w := &plan{p: p, spec: r.Spec, problems: sdk.ValidateSpec(r.Spec)}
+	l := launch.For(r, sdk.SubmitByToken, p.identity, p.owner, p.ledgerID)
+	l.Token, l.Resubmit.Window = r.AttemptID.String(), tokenWindow
+	w := &plan{Draft: launch.New(r.Spec, support()), p: p}
 	var o options
-	if ps := optionsSchema().Validate("options", r.Spec.Options); len(ps) > 0 {
-		w.problems = append(w.problems, ps...)
-	} else if len(r.Spec.Options) > 0 {
-		if err := json.Unmarshal(r.Spec.Options, &o); err != nil {
-			return l, p.fail(sdk.InvalidArgument, opPrepare, err)
-		}
-	}
+	w.Options(optionsSchema(), &o)
 	w.place = p.cfg.placement.with(o.placement)
 	w.refuseFields()
 	w.placeTask()
 	w.command()
 	w.sizes()
 	w.rest()
-	secrets, err := p.secrets.Plan(ctx, r.Spec, w.bad)
+	secrets, err := p.secrets.Plan(ctx, r.Spec, w.Bad)
 	if err != nil {
 		return l, err
 	}
@@ -75,12 +59,10 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	}
 	w.roles(secrets)
 	w.tags(r)
-	if len(w.problems) == 0 {
-		if err := w.finish(secrets.Visible); err != nil {
-			return l, p.fail(sdk.Internal, opPrepare, err)
-		}
+	if err := w.finish(secrets.Visible); err != nil && len(w.Problems) == 0 {
+		return l, p.fail(sdk.Internal, opPrepare, err)
 	}
-	l.Problems, l.Fitted, l.Warnings = w.problems, w.fitted, w.warnings
+	l.Problems, l.Fitted, l.Warnings = w.Problems, w.Fitted, w.Warnings
 	if len(l.Problems) > 0 {
 		return l, nil
 	}
@@ -93,40 +75,22 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 
 // refuseFields refuses what ECS has no place for.
 func (l *plan) refuseFields() {
-	s := l.spec
-	no := func(field, value, why string) { l.bad(sdk.Unimplemented, field, value, "%s", why) }
-	if s.Image == "" {
-		l.bad(sdk.InvalidArgument, "image", "", "ECS runs images, and none is given")
+	l.Image("ECS")
+	if n := len(l.Spec.Image); n > maxImage {
+		l.Wrong("image", "an image's reference has at most %d characters, and this has %d", maxImage, n)
 	}
-	if strings.ContainsAny(s.Image, " \t\n") || len(s.Image) > 255 {
-		l.bad(sdk.InvalidArgument, "image", s.Image, "an image's reference has no spaces and at most 255 characters")
-	}
-	if s.PIDs > 0 {
-		no("pids", itoa(s.PIDs), "ECS has no bound on processes")
-	}
-	for i, m := range s.Mounts {
-		no(fmt.Sprintf("mounts[%d]", i), m.Target, "ECS mounts no folder of the submitter's")
-	}
-	for i, f := range s.Files {
-		no(fmt.Sprintf("files[%d]", i), f.Path, "ECS has no place for input files; put them into the image, or fetch them in the job")
-	}
-	if s.Stdin == sdk.StdinAttached || s.Stdin == sdk.StdinSpooled {
-		no("stdin", string(s.Stdin), "ECS gives a task no input")
-	}
-	if s.Profile == sdk.ProfileStrict || s.Profile == sdk.ProfileStandard {
-		no("profile", string(s.Profile), "ECS can't bound processes or take the network away; leave it out, or choose permissive")
-	}
-	if g := s.Grace; g != nil && *g >= 0 {
-		switch {
-		case *g < minGrace || *g > maxGrace:
-			no("grace", g.String(), fmt.Sprintf("ECS takes %s to %s", minGrace, maxGrace))
-		case *g%time.Second != 0:
-			no("grace", g.String(), fmt.Sprintf("ECS takes whole seconds; the nearest is %s", g.Round(time.Second)))
-		default:
-			l.def.Container.StopTimeout = int32(*g / time.Second)
-		}
-	} else if g == nil {
-		l.fit("grace", defaultGrace.String(), "ECS's default")
+	l.Permissive("ECS")
+	l.Workdir()
+	switch g := l.Spec.Grace; {
+	case g == nil:
+		l.Fit("grace", defaultGrace.String(), "ECS's default")
+	case *g < 0: // sdk.ValidateSpec has said so
+	case *g < minGrace || *g > maxGrace:
+		l.Lacks("grace", "ECS takes %s to %s", minGrace, maxGrace)
+	case *g%time.Second != 0:
+		l.Lacks("grace", "ECS takes whole seconds; the nearest is %s", g.Round(time.Second))
+	default:
+		l.def.Container.StopTimeout = int32(*g / time.Second)
 	}
 }
 
@@ -150,15 +114,15 @@ func (l *plan) placeTask() {
 		if fargate {
 			l.run.PlatformVersion = l.place.PlatformVersion
 		} else {
-			l.bad(sdk.InvalidArgument, "options.platform_version", l.place.PlatformVersion, "only Fargate has platform versions")
+			l.Bad(sdk.InvalidArgument, "options.platform_version", l.place.PlatformVersion, "only Fargate has platform versions")
 		}
 	}
-	mode := l.spec.Network
+	mode := l.Spec.Network
 	switch {
 	case mode != "" && fargate && mode != "awsvpc":
-		l.bad(sdk.Unimplemented, "network", mode, "Fargate has awsvpc only")
+		l.Lacks("network", "Fargate has awsvpc only")
 	case mode != "" && !slices.Contains([]string{"awsvpc", "bridge", "host", "none"}, mode):
-		l.bad(sdk.InvalidArgument, "network", mode, "ECS has awsvpc, bridge, host and none")
+		l.Wrong("network", "ECS has awsvpc, bridge, host and none")
 	case mode == "" && (fargate || len(l.place.Subnets) > 0):
 		mode = "awsvpc"
 	case mode == "":
@@ -169,76 +133,49 @@ func (l *plan) placeTask() {
 		return
 	}
 	if len(l.place.Subnets) == 0 {
-		l.bad(sdk.FailedPrecondition, "options.subnets", "", "a task with a network interface of its own needs subnets: set subnets under config: of provider %s, or as an option", l.p.name)
+		l.Bad(sdk.FailedPrecondition, "options.subnets", "", "a task with a network interface of its own needs subnets: set subnets under config: of provider %s, or as an option", l.p.name)
 	}
 	public := l.place.AssignPublicIP != nil && *l.place.AssignPublicIP
 	if public && !fargate {
-		l.bad(sdk.Unimplemented, "options.assign_public_ip", "true", "only Fargate gives tasks a public address")
+		l.Bad(sdk.Unimplemented, "options.assign_public_ip", "true", "only Fargate gives tasks a public address")
 	}
 	l.run.Network = &network{Subnets: l.place.Subnets, SecurityGroups: l.place.SecurityGroups, PublicIP: public}
 }
 
 func (l *plan) fargate() bool { return l.place.LaunchType == launchFargate }
 
-// command says what the container runs. ECS takes no empty lists: a cleared
-// entrypoint moves the command's first word into its place, and cleared
-// arguments follow from a set entrypoint, which drops the image's own.
+// command says what the container runs. ECS takes no empty lists.
 func (l *plan) command() {
-	s := l.spec
-	for field, list := range map[string]sdk.Argv{"entrypoint": s.Entrypoint, "args": s.Args, "image_entrypoint": s.ImageEntrypoint} {
-		for i, a := range list {
-			if !utf8.ValidString(a) {
-				l.bad(sdk.Unimplemented, fmt.Sprintf("%s[%d]", field, i), "", "is not UTF-8, and ECS takes text alone")
-			}
-		}
-	}
-	for k, v := range s.Env {
-		if !utf8.ValidString(v) {
-			l.bad(sdk.Unimplemented, "env."+k, "", "is not UTF-8, and ECS takes text alone")
-		}
-	}
-	entry, args := []string(s.Entrypoint), []string(s.Args)
-	if s.Entrypoint == nil && s.Args != nil && len(s.Args) == 0 {
-		if s.ImageEntrypoint == nil {
-			l.bad(sdk.FailedPrecondition, "args", "[]", "ECS can't clear the image's arguments; say entrypoint, or image_entrypoint, which is then used")
-			return
-		}
-		entry = s.ImageEntrypoint
-	}
-	if len(entry) == 0 && len(args) == 0 && (s.Entrypoint != nil || s.Args != nil) {
-		l.bad(sdk.InvalidArgument, "args", "", "nothing is left to run: entrypoint and args are both empty")
-		return
-	}
-	if s.Entrypoint != nil && len(entry) == 0 {
-		entry, args = args[:1], args[1:]
-	}
+	l.TextArgv("ECS")
+	l.TextEnv("ECS")
+	entry, args := l.Command("ECS")
 	l.def.Container.EntryPoint = entry
 	if len(args) > 0 {
 		l.run.Override.Command = args
 	}
-	l.run.Override.Environment = s.Env
+	l.run.Override.Environment = l.Spec.Env
 }
 
 // sizes fits cores, memory and disk.
 func (l *plan) sizes() {
-	s := l.spec
+	s := l.Spec
 	if s.CPU < 0 || s.Memory < 0 {
 		return // sdk.ValidateSpec has said so
 	}
 	if l.fargate() {
 		got, ps := fargate.Fit(s.CPU, s.Memory)
 		for _, p := range ps {
-			l.bad(sdk.InvalidArgument, p.Field, p.Value, "%s", p.Message)
+			l.Wrong(p.Field, "%s", p.Message)
 		}
 		l.def.CPU, l.def.Memory = itoa(got.CPU), itoa(got.Memory)
 		if s.CPU == 0 {
-			l.fit("cpu", fargate.CPUText(got.CPU), "the least that Fargate has for it")
+			l.Fit("cpu", fargate.CPUText(got.CPU), "the least that Fargate has for it")
 		}
 		if s.Memory == 0 {
-			l.fit("memory", fargate.MemoryText(got.Memory*mib), "the least that Fargate has for it")
+			l.Fit("memory", sdk.MemoryText(got.Memory*mib), "the least that Fargate has for it")
 		}
 		if s.GPU > 0 {
-			l.bad(sdk.Unimplemented, "gpu", itoa(s.GPU), "Fargate has no GPUs; use launch_type: ec2")
+			l.Lacks("gpu", "Fargate has no GPUs; use launch_type: ec2")
 		}
 		l.disk()
 		return
@@ -249,15 +186,15 @@ func (l *plan) sizes() {
 	switch {
 	case s.Memory == 0:
 		memory = defaultInstanceMemory
-		l.fit("memory", fargate.MemoryText(memory*mib), "ECS wants a bound")
+		l.Fit("memory", sdk.MemoryText(memory*mib), "ECS wants a bound")
 	case memory < minInstanceMemory:
-		l.bad(sdk.InvalidArgument, "memory", fargate.MemoryText(s.Memory), "ECS gives a container %dMi or more", minInstanceMemory)
+		l.Wrong("memory", "ECS gives a container %dMi or more", minInstanceMemory)
 	case s.Memory%mib != 0:
-		l.bad(sdk.InvalidArgument, "memory", fargate.MemoryText(s.Memory), "ECS counts in MiB; the nearest is %s", fargate.MemoryText(memory*mib))
+		l.Wrong("memory", "ECS counts in MiB; the nearest is %s", sdk.MemoryText(memory*mib))
 	}
 	l.def.Container.Memory, l.def.Container.GPU = int32(memory), s.GPU
 	if s.EphemeralStorage > 0 {
-		l.bad(sdk.Unimplemented, "ephemeral_storage", fargate.MemoryText(s.EphemeralStorage), "only Fargate bounds a task's disk")
+		l.Lacks("ephemeral_storage", "only Fargate bounds a task's disk")
 	}
 }
 
@@ -270,11 +207,11 @@ const (
 
 func (l *plan) disk() {
 	want := l.p.cfg.EphemeralStorage
-	if s := l.spec.EphemeralStorage; s > 0 {
+	if s := l.Spec.EphemeralStorage; s > 0 {
 		want = s / gib
 		if s%gib != 0 || want < defaultDisk || want > maxDisk {
 			near := min(max((s+gib-1)/gib, defaultDisk), maxDisk)
-			l.bad(sdk.InvalidArgument, "ephemeral_storage", fargate.MemoryText(s), "Fargate has %dGi to %dGi in whole GiB; the nearest is %dGi", defaultDisk, maxDisk, near)
+			l.Wrong("ephemeral_storage", "Fargate has %dGi to %dGi in whole GiB; the nearest is %dGi", defaultDisk, maxDisk, near)
 			return
 		}
 	}
@@ -285,10 +222,7 @@ func (l *plan) disk() {
 
 // rest carries over what needs no fitting.
 func (l *plan) rest() {
-	s := l.spec
-	if s.Workdir != "" && !path.IsAbs(s.Workdir) {
-		l.bad(sdk.InvalidArgument, "workdir", s.Workdir, "needs an absolute path")
-	}
+	s := l.Spec
 	l.def.Container.Image, l.def.Container.Workdir, l.def.Container.User = s.Image, s.Workdir, s.User
 	l.def.Container.LogOptions = l.p.logOptions(l.p.session)
 }
@@ -307,7 +241,7 @@ func (l *plan) roles(secrets secretref.Plan) {
 		why = "ECS fetches secrets by it"
 	}
 	if why != "" {
-		l.bad(sdk.FailedPrecondition, "options.execution_role", "", "is missing: %s; set execution_role under config: of provider %s, or as an option", why, l.p.name)
+		l.Bad(sdk.FailedPrecondition, "options.execution_role", "", "is missing: %s; set execution_role under config: of provider %s, or as an option", why, l.p.name)
 	}
 }
 
@@ -317,23 +251,23 @@ func (l *plan) tags(r sdk.PrepareJobRequest) {
 		sdk.LabelRun: r.RunID.String(), sdk.LabelAttempt: r.AttemptID.String(), sdk.LabelNumber: fmt.Sprint(r.Attempt),
 		sdk.LabelOwner: l.p.owner, sdk.LabelLedger: l.p.ledgerID, sdk.LabelExpires: itoa(r.Expires.Unix()),
 	}
-	if l.spec.Name != "" {
-		tags[labelName] = aws.TagValue(l.spec.Name)
+	if l.Spec.Name != "" {
+		tags[labelName] = aws.TagValue(l.Spec.Name)
 	}
 	for k, v := range l.place.Tags {
 		if msg := aws.CheckUserTag(k, v); msg != "" {
-			l.bad(sdk.InvalidArgument, "options.tags."+k, v, "%s", msg)
+			l.Bad(sdk.InvalidArgument, "options.tags."+k, v, "%s", msg)
 		}
 		tags[k] = v
 	}
-	for k, v := range l.spec.Labels {
+	for k, v := range l.Spec.Labels {
 		if msg := aws.CheckTag(k, v); msg != "" {
-			l.bad(sdk.InvalidArgument, "labels", k, "labels are tags on ECS: %s", msg)
+			l.Bad(sdk.InvalidArgument, "labels", k, "labels are tags on ECS: %s", msg)
 		}
 		tags[k] = v
 	}
 	if len(tags) > aws.MaxTags {
-		l.bad(sdk.InvalidArgument, "labels", fmt.Sprint(len(l.spec.Labels)), "a task has at most %d tags, ours and the provider's among them; these would be %d", aws.MaxTags, len(tags))
+		l.Bad(sdk.InvalidArgument, "labels", fmt.Sprint(len(l.Spec.Labels)), "a task has at most %d tags, ours and the provider's among them; these would be %d", aws.MaxTags, len(tags))
 	}
 	l.run.Tags = tags
 	l.run.StartedBy, l.run.Token = r.RunID.String(), r.AttemptID.String()
@@ -350,7 +284,7 @@ func (l *plan) finish(visible bool) error {
 	if n > maxOverrides {
 		l.def.Container.Command, l.def.Container.Environment = l.run.Override.Command, l.run.Override.Environment
 		l.run.Override = override{}
-		l.fit("definition", "one of the job's own", fmt.Sprintf("arguments and variables have %d characters, and a task's overrides at most %d", n, maxOverrides))
+		l.Fit("definition", "one of the job's own", fmt.Sprintf("arguments and variables have %d characters, and a task's overrides at most %d", n, maxOverrides))
 	}
 	hash, err := l.def.hash()
 	if err != nil {
@@ -366,11 +300,11 @@ func (l *plan) finish(visible bool) error {
 		return err
 	}
 	if len(b) > maxDefinition {
-		l.bad(sdk.InvalidArgument, "args", fmt.Sprintf("%d bytes", len(b)), "arguments and variables are more than a task definition holds, %d bytes; the largest are %s: put them into a secret or a file",
+		l.Bad(sdk.InvalidArgument, "args", fmt.Sprintf("%d bytes", len(b)), "arguments and variables are more than a task definition holds, %d bytes; the largest are %s: put them into a secret or a file",
 			maxDefinition, aws.Largest(l.def.Container.Environment, l.def.Container.Command))
 	}
 	if visible {
-		l.warnings = append(l.warnings, "secrets of the schemes env and file become variables that anyone who may describe tasks can read")
+		l.Warnings = append(l.Warnings, "secrets of the schemes env and file become variables that anyone who may describe tasks can read")
 	}
 	return nil
 }

@@ -346,3 +346,9 @@ func TestTagValue(t *testing.T) {
 		seen[v] = s
 	}
 }
+
+// TestRefusalsInOneRound: nothing that is refused hides anything else.
+func TestRefusalsInOneRound(t *testing.T) {
+	spec := drivertest.Refusable(sdk.JobSpec{Image: "app", CPU: 300, Memory: 700 << 20, Args: sdk.Argv{}, Options: []byte(`{"zone":"1"}`)})
+	drivertest.OneRound(t, offline(t, nil), spec, "gpu", "ephemeral_storage", "pids", "network", "mounts[0]", "files[0]", "files[1]", "stdin", "profile", "cpu", "memory", "args", "options.zone")
+}

@@ -106,19 +106,3 @@ func TestPlacement(t *testing.T) {
 		}
 	}
 }
-
-// TestExecFailure: what the command line makes 126 and 127 of.
-func TestExecFailure(t *testing.T) {
-	for text, want := range map[string]string{
-		`CannotStartContainerError: OCI runtime create failed: exec: "nosuch": executable file not found in $PATH: unknown`:                                                 "not_found",
-		`CannotCreateContainerError: failed to create shim: runc create failed: unable to start container process: exec: "/x": stat /x: no such file or directory: unknown`: "not_found",
-		`CannotStartContainerError: OCI runtime create failed: exec: "/etc/passwd": permission denied: unknown`:                                                             "not_executable",
-		`exec /app: exec format error`:                                   "not_executable",
-		`CannotStartContainerError: mount /x: no such file or directory`: "",
-		`Essential container in task exited`:                             "",
-	} {
-		if got := execFailure(text); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
-	}
-}

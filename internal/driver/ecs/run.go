@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
+	"github.com/windlass-run/windlass/internal/driver/launch"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -24,15 +25,12 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if err := ctx.Err(); err != nil {
 		return sdk.RunJobResult{}, p.fail(sdk.CodeOf(err), opRun, err)
 	}
-	req, err := p.readLaunch(opRun, l)
+	req, err := p.launches().ToSend(opRun, l)
 	if err != nil {
 		return sdk.RunJobResult{}, err
 	}
 	if err := p.session.CheckAccount(ctx, opRun); err != nil {
 		return sdk.RunJobResult{}, err
-	}
-	if len(l.Problems) > 0 {
-		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
 	}
 	visible, err := p.secrets.Reveal(ctx, opRun, l.Secrets)
 	if err != nil {
@@ -83,24 +81,9 @@ const (
 	settleMost  = 3200 * time.Millisecond
 )
 
-// readLaunch refuses a launch of another provider or of a newer version.
-func (p *provider) readLaunch(op string, l sdk.Launch) (request, error) {
-	if l.V > sdk.LaunchVersion {
-		e := p.fail(sdk.FailedPrecondition, op, fmt.Errorf("launch of version %d, this program reads up to %d", l.V, sdk.LaunchVersion))
-		e.Remedy = "use a newer windlass"
-		return request{}, e
-	}
-	if err := p.identity.Check(op, l.Identity); err != nil {
-		return request{}, err
-	}
-	if len(l.Request) == 0 {
-		return request{}, nil
-	}
-	req, err := decodeRequest(l.Request)
-	if err != nil {
-		return request{}, p.fail(sdk.InvalidArgument, op, fmt.Errorf("read the launch: %w", err))
-	}
-	return req, nil
+// launches reads this provider's launches.
+func (p *provider) launches() launch.Reader[request] {
+	return launch.Reader[request]{Provider: p.name, Identity: p.identity, Decode: decodeRequest}
 }
 
 // sameMoment is how old a task that a call has just made may look: both times

@@ -231,3 +231,9 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestUnrunnable: a command that isn't there, or can't be run, is told as such.
+func TestUnrunnable(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	w.Unrunnable(w.Open())
+}

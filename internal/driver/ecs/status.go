@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
+	"github.com/windlass-run/windlass/internal/driver/noexec"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -128,8 +129,8 @@ func ended(t types.Task, res *sdk.JobStatusResult) {
 	e := judge(facts{stopCode: string(t.StopCode), stopped: str(t.StoppedReason), container: str(main.Reason), code: main.ExitCode, started: t.StartedAt != nil,
 		others: otherReasons(t)})
 	res.State, res.Reason, res.OOMObserved, res.Message = e.state, e.reason, e.oom, e.message
-	if why := execFailure(str(main.Reason) + " " + str(t.StoppedReason)); why != "" && main.ExitCode == nil {
-		res.Raw["exec"] = why
+	if why := noexec.Why(str(main.Reason) + " " + str(t.StoppedReason)); why != "" && main.ExitCode == nil && res.State == sdk.StateFailed {
+		res.Raw[sdk.RawExec] = why
 	}
 	if main.ExitCode != nil {
 		code := int(*main.ExitCode)
@@ -138,22 +139,6 @@ func ended(t types.Task, res *sdk.JobStatusResult) {
 			res.ExitCode = &code
 		}
 	}
-}
-
-// execFailure tells why a container's program could not be run, in the words
-// that the command line makes a code of: the runtime's texts are all that there
-// is.
-func execFailure(text string) string {
-	has := func(s string) bool { return strings.Contains(text, s) }
-	switch {
-	case !has("exec: ") && !has("exec /"):
-		return ""
-	case has("executable file not found"), has("no such file or directory"):
-		return "not_found"
-	case has("permission denied"), has("exec format error"):
-		return "not_executable"
-	}
-	return ""
 }
 
 // otherReasons are the words of the containers that don't decide.

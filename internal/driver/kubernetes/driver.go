@@ -126,6 +126,7 @@ var (
 )
 
 func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
+	r = r.Filled()
 	var cfg config
 	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
@@ -142,12 +143,6 @@ func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
 	p := &provider{name: r.Name, cfg: cfg, session: session, budget: budgets.For(session.Server, cfg.Rate), clock: r.Clock, log: r.Log,
 		secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID,
 		identity: sdk.Identity{Kind: Kind, Account: session.Authority, Region: session.Namespace, Endpoint: session.Server}}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
-	if p.clock == nil {
-		p.clock = sdk.SystemClock()
-	}
 	return p, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/kube/podlog"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
+	"github.com/windlass-run/windlass/internal/driver/noexec"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -196,6 +197,10 @@ func end(res *sdk.JobStatusResult, job *batchv1.Job, pod *corev1.Pod, main *core
 		finish(sdk.StateFailed, sdk.ReasonInfrastructure, t.Message)
 	case !podlog.Started(t):
 		finish(sdk.StateFailed, sdk.ReasonInvalidSpec, t.Reason+":", t.Message)
+		// The kubelet passes the runtime's words on.
+		if why := noexec.Why(t.Message); why != "" {
+			res.Raw[sdk.RawExec] = why
+		}
 	case t.Reason == reasonOOM:
 		finish(sdk.StateFailed, sdk.ReasonOOMKilled)
 	case t.Signal > 0:

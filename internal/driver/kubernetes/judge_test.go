@@ -91,3 +91,9 @@ func TestF21Ends(t *testing.T) {
 		}
 	}
 }
+
+// TestUnrunnable: a command that isn't there, or can't be run, is told as such.
+func TestUnrunnable(t *testing.T) {
+	w := newWorld(t, nil)
+	w.Unrunnable(w.Open())
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
+	"github.com/windlass-run/windlass/internal/driver/launch"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -41,9 +42,7 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	if err := ctx.Err(); err != nil {
 		return sdk.Launch{}, p.fail(sdk.CodeOf(err), opPrepare, err)
 	}
-	l := sdk.Launch{V: sdk.LaunchVersion, Kind: Kind, Identity: p.identity, RunID: r.RunID, AttemptID: r.AttemptID, Attempt: r.Attempt,
-		Owner: p.owner, LedgerID: p.ledgerID, Secrets: r.Spec.Secrets, Stdin: r.Spec.Stdin, Expires: r.Expires,
-		Resubmit: sdk.ResubmitRule{By: sdk.SubmitByName}}
+	l := launch.For(r, sdk.SubmitByName, p.identity, p.owner, p.ledgerID)
 	w := &plan{p: p, Plan: podspec.Plan{Spec: r.Spec, Name: objectName(r.AttemptID), Problems: sdk.ValidateSpec(r.Spec)}}
 	var o options
 	if ps := optionsSchema().Validate("options", r.Spec.Options); len(ps) > 0 {

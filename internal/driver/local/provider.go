@@ -113,6 +113,7 @@ func open(_ context.Context, r sdk.OpenRequest) (*provider, error) {
 	if r.StateDir == "" {
 		return fail(sdk.InvalidArgument, errors.New("no state folder"))
 	}
+	r = r.Filled()
 	boot, err := proc.BootID()
 	if err != nil {
 		return fail(sdk.FailedPrecondition, err)
@@ -124,12 +125,6 @@ func open(_ context.Context, r sdk.OpenRequest) (*provider, error) {
 	}
 	if p.exe == "" {
 		p.exe = ownProgram()
-	}
-	if p.clock == nil {
-		p.clock = sdk.SystemClock()
-	}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
 	}
 	if p.callLimit <= 0 {
 		p.callLimit = 30 * time.Second

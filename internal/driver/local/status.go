@@ -134,7 +134,7 @@ func raw(e attempt.End) map[string]string {
 	num := func(k string, n int64) { set(k, strconv.FormatInt(n, 10)) }
 	set("exec_error", e.StartError)
 	if e.Failure == attempt.FailureNotFound || e.Failure == attempt.FailureNotExecutable {
-		set("exec", string(e.Failure))
+		set(sdk.RawExec, string(e.Failure))
 	}
 	if e.ExitCode != nil {
 		out["exit_code"] = strconv.Itoa(*e.ExitCode)

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/windlass-run/windlass/sdk"
 )
 
 const (
 	mib = 1 << 20
-	gib = 1 << 30
 	// What a Fargate task gets that says neither cores nor memory.
 	defaultCPU = 256
 )
@@ -52,30 +53,14 @@ func (r sizeRow) memories() []int64 {
 type Size struct{ CPU, Memory int64 }
 
 // String writes a size as a spec does.
-func (s Size) String() string { return CPUText(s.CPU) + " with " + MemoryText(s.Memory*mib) }
+func (s Size) String() string { return CPUText(s.CPU) + " with " + sdk.MemoryText(s.Memory*mib) }
 
 // CPUText writes CPU units as a spec does: "2", or "250m".
-func CPUText(units int64) string {
-	if units%1024 == 0 {
-		return fmt.Sprint(units / 1024)
-	}
-	return fmt.Sprintf("%dm", units*1000/1024)
-}
-
-// MemoryText writes bytes as a spec does: "2Gi", or "512Mi".
-func MemoryText(bytes int64) string {
-	switch {
-	case bytes%gib == 0:
-		return fmt.Sprintf("%dGi", bytes/gib)
-	case bytes%mib == 0:
-		return fmt.Sprintf("%dMi", bytes/mib)
-	}
-	return fmt.Sprint(bytes)
-}
+func CPUText(units int64) string { return sdk.CPUText(units * 1000 / 1024) }
 
 // Problem is a size that Fargate doesn't have: the field of the spec ("cpu" or
-// "memory"), its value, and what there is instead.
-type Problem struct{ Field, Value, Message string }
+// "memory"), and what there is instead.
+type Problem struct{ Field, Message string }
 
 // Fit returns the size for what was asked, in thousandths of a core and in
 // bytes; zero is unset and fitted. With problems the size is the nearest.
@@ -103,10 +88,10 @@ func Fit(milli, bytes int64) (Size, []Problem) {
 	cpuOK := exact && (milli == 0 || best.CPU == units)
 	memoryOK := bytes == 0 || best.Memory*mib == bytes
 	if milli != 0 && !exact {
-		ps = append(ps, Problem{"cpu", fmt.Sprintf("%dm", milli), "Fargate has " + strings.Join(cpuTexts(), ", ") + "; the nearest is " + best.String()})
+		ps = append(ps, Problem{"cpu", "Fargate has " + strings.Join(cpuTexts(), ", ") + "; the nearest is " + best.String()})
 	}
 	if bytes != 0 && (!memoryOK || exact && !cpuOK) {
-		ps = append(ps, Problem{"memory", MemoryText(bytes), memoryMessage(milli, exact, best, covers)})
+		ps = append(ps, Problem{"memory", memoryMessage(milli, exact, best, covers)})
 	}
 	return best, ps
 }
@@ -121,7 +106,7 @@ func memoryMessage(milli int64, exact bool, best Size, covers bool) string {
 	for _, r := range sizes() {
 		if r.cpu*1000 == milli*1024 {
 			m := r.memories()
-			return fmt.Sprintf("with %s Fargate has %s to %s in set steps; the nearest is %s", CPUText(r.cpu), MemoryText(m[0]*mib), MemoryText(m[len(m)-1]*mib), best)
+			return fmt.Sprintf("with %s Fargate has %s to %s in set steps; the nearest is %s", CPUText(r.cpu), sdk.MemoryText(m[0]*mib), sdk.MemoryText(m[len(m)-1]*mib), best)
 		}
 	}
 	return "Fargate has no such size; the nearest is " + best.String()
