@@ -234,6 +234,19 @@ func IsUnreached(err error) bool {
 	return errors.As(err, &e) && e.Unreached
 }
 
+// Unclear returns err as one that proves nothing of a launch, for the error of a
+// call that comes after one that may have made something. An error that is
+// unclear already, or none of this package, is returned as it is.
+func Unclear(err error) error {
+	var e *Error
+	if !IsClear(err) || !errors.As(err, &e) {
+		return err
+	}
+	out := *e
+	out.Code, out.Retryable, out.Unreached = Unavailable, true, false
+	return &out
+}
+
 // IsClear reports whether err proves that a mutating call changed nothing: the
 // backend answered and refused, or no connection to it could be made. Everything
 // else (time-outs, cut connections, 5xx, a cancelled context, an unknown error)

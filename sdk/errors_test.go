@@ -149,6 +149,18 @@ func TestIsClear(t *testing.T) {
 	if !sdk.IsUnreached(unreached) || !sdk.IsClear(fmt.Errorf("x: %w", unreached)) {
 		t.Error("what was never sent is unclear")
 	}
+	for _, err := range []error{unreached, &sdk.Error{Code: sdk.NotFound, Op: "x"}, errors.New("x"), nil} {
+		got := sdk.Unclear(err)
+		if sdk.IsClear(got) || sdk.IsUnreached(got) || (got == nil) != (err == nil) {
+			t.Errorf("Unclear(%v): %v", err, got)
+		}
+		if err != nil && sdk.CodeOf(err) != sdk.Unknown && (sdk.CodeOf(got) != sdk.Unavailable || !sdk.IsRetryable(got)) {
+			t.Errorf("Unclear(%v) is %v", err, sdk.CodeOf(got))
+		}
+	}
+	if !unreached.Unreached {
+		t.Error("Unclear changed its argument")
+	}
 	if sdk.IsClear(&sdk.Error{Code: sdk.Unavailable, Err: unreached}) {
 		t.Error("a later call that was never sent makes the whole clear")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -81,6 +82,10 @@ func (r *runner) send(ctx context.Context) error {
 		// A process that was stopped past its lease must not send.
 		return errStopped
 	}
+	first := !r.lastSent.After(r.attempt().SentAt)
+	if first {
+		r.lastAnswer = r.e.clock.Now()
+	}
 	req := sdk.RunJobRequest{Launch: r.launch, Progress: r.req.Progress}
 	closeInput, err := r.inputs(&req)
 	if err != nil {
@@ -109,13 +114,17 @@ func (r *runner) send(ctx context.Context) error {
 		case r.doubt:
 			// It is this send that was refused; the first may have been taken.
 			return r.stillInDoubt(ctx, err)
+		case first && sdk.IsUnreached(err):
+			// Nobody is there, and nothing was sent: whoever asked learns it at once.
+			return r.refused(ctx, err)
 		case sdk.IsRetryable(err):
 			return r.waitForRoom(ctx, err)
 		}
 		return r.refused(ctx, err)
 	}
 	r.e.log.Info("launch in doubt", "run", r.id, "err", err)
-	return nil // the phase stays submitting: settle looks it up
+	// The phase stays submitting: settle looks it up.
+	return r.silent(ctx, err)
 }
 
 // doubtWait is the wait between sends of a launch in doubt that are refused,
@@ -150,19 +159,23 @@ func (r *runner) accepted(ctx context.Context, kind ledger.Kind, h sdk.JobHandle
 	if err := r.record(ctx, r.event(kind, c)); err != nil {
 		return err
 	}
-	r.handle, r.handleOf, r.sent = h, b, r.attempt().Number
+	r.handle, r.handleOf, r.sent, r.lastAnswer = h, b, r.attempt().Number, r.e.clock.Now()
 	return nil
 }
 
 // waitForRoom is for refusals that made no object and may pass: the same
 // attempt is sent again, until the start time-out.
 func (r *runner) waitForRoom(ctx context.Context, cause error) error {
-	why := sdk.ReasonCapacity
+	why, room := sdk.ReasonCapacity, sdk.CodeOf(cause) == sdk.ResourceExhausted
+	if !room {
+		why = sdk.ReasonInfrastructure // it could not be sent
+	}
 	var e *sdk.Error
 	if errors.As(cause, &e) && e.Reason != "" && sdk.LegalReason(sdk.StatePending, e.Reason) {
 		why = e.Reason
 	}
-	if r.run.Reason != why || r.run.Message != r.e.o.Redact(cause.Error()) {
+	// What an outage says may differ each time.
+	if r.run.Reason != why || room && r.run.Message != r.e.o.Redact(cause.Error()) {
 		err := r.record(ctx, r.event(ledger.KindWaiting, ledger.Change{State: sdk.StatePending, Reason: reason(why), Message: text(cause.Error())}))
 		if err != nil {
 			return err
@@ -172,7 +185,7 @@ func (r *runner) waitForRoom(ctx context.Context, cause error) error {
 	for {
 		wait := max(b.NextBackOff(), sdk.RetryAfter(cause))
 		if over, left := r.startOver(); over {
-			return r.endUnsent(ctx, sdk.StateFailed, sdk.ReasonStartTimeout, "no room within the start time-out: "+cause.Error())
+			return r.endUnsent(ctx, sdk.StateFailed, sdk.ReasonStartTimeout, fmt.Sprintf("%s within the start time-out: %v", choose(room, "no room", "it could not be sent"), cause))
 		} else if left > 0 {
 			wait = min(wait, left)
 		}
@@ -180,13 +193,20 @@ func (r *runner) waitForRoom(ctx context.Context, cause error) error {
 			return err
 		}
 		if !r.run.CancelAt.IsZero() {
-			return r.endUnsent(ctx, sdk.StateCancelled, sdk.ReasonCancelled, "cancelled while it waited for room")
+			return r.endUnsent(ctx, sdk.StateCancelled, sdk.ReasonCancelled, choose(room, "cancelled while it waited for room", "cancelled before it could be sent"))
 		}
 		if over, _ := r.startOver(); over {
 			continue
 		}
 		return r.resend(ctx)
 	}
+}
+
+func choose(first bool, a, b string) string {
+	if first {
+		return a
+	}
+	return b
 }
 
 func (r *runner) resend(ctx context.Context) error {
@@ -218,6 +238,9 @@ func (r *runner) refused(ctx context.Context, cause error) error {
 }
 
 func refusalReason(err error) sdk.Reason {
+	if sdk.IsUnreached(err) {
+		return sdk.ReasonInfrastructure
+	}
 	var e *sdk.Error
 	for cause := err; errors.As(cause, &e); cause = e.Err {
 		if e.Reason != "" && sdk.LegalReason(sdk.StateFailed, e.Reason) {
@@ -357,7 +380,11 @@ func (r *runner) lookUp(ctx context.Context) (lookDecision, time.Duration, error
 		}
 		return lookAgain, sdk.RetryAfter(err), r.silent(ctx, err)
 	}
-	r.lastAnswer = r.e.clock.Now()
+	if res.Outcome != sdk.FindFound { // which shows a state of its own
+		if err := r.heard(ctx); err != nil {
+			return lookAgain, 0, err
+		}
+	}
 	switch res.Outcome {
 	case sdk.FindFound:
 		for _, j := range res.Jobs {

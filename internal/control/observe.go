@@ -188,20 +188,6 @@ func (r *runner) unanswered(ctx context.Context, err error, t *tracked) error {
 	return r.silent(ctx, err)
 }
 
-// silent shows a backend that has not answered for long as unknown.
-func (r *runner) silent(ctx context.Context, err error) error {
-	quiet := r.e.clock.Now().Sub(r.lastAnswer)
-	if quiet < ContactLimit {
-		return nil
-	}
-	msg := fmt.Sprintf("no answer since %s: %v", r.lastAnswer.UTC().Format(time.RFC3339), err)
-	a := r.attempt()
-	if a.State == sdk.StateUnknown && a.Reason == sdk.ReasonUnknown {
-		return nil
-	}
-	return r.show(ctx, sdk.StateUnknown, sdk.ReasonUnknown, msg, nil)
-}
-
 func (r *runner) notFound(ctx context.Context, err error) error {
 	r.lastAnswer = r.e.clock.Now()
 	g := r.back.Info().Guarantees

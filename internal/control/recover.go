@@ -107,6 +107,11 @@ func (e *Engine) resume(ctx context.Context, run ledger.Run, lapsed time.Time) e
 			r.notBefore = lapsed.Add(limit + g.Found.Within)
 		}
 	}
+	if run.Phase == ledger.PhaseSubmitting {
+		// Its last send may have been cut a moment ago, and counts as listed from
+		// then on, not from the first.
+		r.lastSent = e.clock.Now()
+	}
 	if !e.hold(r) {
 		return errNotHeld
 	}

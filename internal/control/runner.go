@@ -62,8 +62,8 @@ type runner struct {
 	sent int
 	// notBefore delays a send in doubt after a take-over.
 	notBefore time.Time
-	// lastSent is the end of this process's newest send of the attempt. What an
-	// earlier process sent is covered by notBefore.
+	// lastSent is the end of this process's newest send of the attempt, or when it
+	// took over one that an earlier holder may have sent.
 	lastSent time.Time
 	ending   ending
 	capture  *capture

@@ -84,10 +84,11 @@ func (p *provider) create(ctx context.Context, l sdk.Launch, id string, group *a
 	code, _ := azure.CodeText(err)
 	switch {
 	case code == codeTransitioning:
-		// Somebody else has made it since the look, and is still at it.
+		// Somebody else has made it since the look, and is still at it. That it
+		// can't be read then proves nothing.
 		g, err := p.getGroup(ctx, opRun, id)
 		if err != nil {
-			return sdk.RunJobResult{}, doubtful(err)
+			return sdk.RunJobResult{}, sdk.Unclear(err)
 		}
 		return p.adopt(l, g)
 	case err != nil:
@@ -116,16 +117,6 @@ func (p *provider) unsent(ctx context.Context, err error) error {
 	e := p.fail(sdk.Aborted, opRun, fmt.Errorf("look for the container group before it is made: %w", err))
 	e.Retryable, e.RetryAfter = true, sdk.RetryAfter(err)
 	return e
-}
-
-// doubtful makes an error one that proves nothing: the group was there, and can't
-// be read.
-func doubtful(err error) error {
-	var e *sdk.Error
-	if errors.As(err, &e) && sdk.IsClear(err) {
-		e.Code, e.Retryable = sdk.Unavailable, true
-	}
-	return err
 }
 
 // absent reports whether an error says that the group isn't there. A missing

@@ -95,7 +95,7 @@ func (p *provider) adopt(ctx context.Context, l sdk.Launch, req *request) (sdk.R
 	}
 	h, err := p.found(ctx, opRun, a)
 	if err != nil {
-		return sdk.RunJobResult{}, err
+		return sdk.RunJobResult{}, sdk.Unclear(err)
 	}
 	return sdk.RunJobResult{Handle: h, Adopted: true}, nil
 }

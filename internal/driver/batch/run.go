@@ -41,7 +41,7 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if p.jobs.inDoubt(l.AttemptID) {
 		found, err := p.FindJobs(ctx, sdk.FindJobsRequest{Launch: &l})
 		if err != nil {
-			return sdk.RunJobResult{}, err
+			return sdk.RunJobResult{}, sdk.Unclear(err)
 		}
 		if len(found.Jobs) > 0 {
 			return sdk.RunJobResult{Handle: found.Jobs[0].Handle, Adopted: true}, nil

@@ -59,7 +59,8 @@ func (p *provider) adopt(ctx context.Context, l sdk.Launch, id string, exists er
 		// It exists, and isn't shown yet. Nobody else has the attempt's name.
 		return sdk.RunJobResult{Handle: p.handle(id, &runpb.Job{}, p.clock.Now()), Adopted: true}, nil
 	case err != nil:
-		return sdk.RunJobResult{}, err
+		// It exists, whatever became of this look.
+		return sdk.RunJobResult{}, sdk.Unclear(err)
 	case j.GetLabels()[sdk.LabelAttempt] != l.AttemptID.String():
 		return sdk.RunJobResult{}, exists
 	case j.GetDeleteTime() != nil:

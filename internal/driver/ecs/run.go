@@ -133,7 +133,8 @@ func (p *provider) conflicting(ctx context.Context, in *ecs.RunTaskInput, confli
 	}
 	found, err := p.describe(ctx, opRun, *in.Cluster, conflict.ResourceIds[:1], false)
 	if err != nil {
-		return types.Task{}, err
+		// The task is there, whatever became of this look.
+		return types.Task{}, sdk.Unclear(err)
 	}
 	for _, t := range found {
 		if str(t.StartedBy) == *in.StartedBy && str(t.Group) == *in.Group {
