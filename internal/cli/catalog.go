@@ -6,7 +6,9 @@ import (
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/credential"
 	"github.com/windlass-run/windlass/internal/runner"
+	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/internal/secret"
+	"github.com/windlass-run/windlass/internal/step"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -34,6 +36,7 @@ const (
 	idNeedFullID  = "run.needs-full-id"
 	idNoRerun     = "run.no-rerun"
 	idNoInput     = "run.no-input"
+	idNoToken     = "runner.no-token"
 )
 
 // Catalog returns the explanation of every error ID that this program gives.
@@ -66,6 +69,7 @@ func Catalog() []Entry {
 	}
 	entries = append(entries, runEntries()...)
 	entries = append(entries, storeEntries()...)
+	entries = append(entries, stepEntries()...)
 	said := func(id, text string) {
 		title, rest, _ := strings.Cut(text, ". ")
 		entries = append(entries, Entry{ID: id, Title: strings.TrimSuffix(title, ".") + ".", Cause: rest})
@@ -115,6 +119,30 @@ func runEntries() []Entry {
 		{"keeper.not-started", "The keeper didn't start.",
 			"The background process that looks after runs could not be started, or doesn't answer on its socket.",
 			"Read keeper.log in the state folder. WINDLASS_KEEPER=off does without: commands then stay until their run is done."},
+	}
+}
+
+// stepEntries explains the errors of steps and where they run.
+func stepEntries() []Entry {
+	return []Entry{
+		{step.ErrFile, "A step file isn't what it should be.",
+			"It is no YAML, or has a key or a value that a step can't have. The message has the file, line and column of each problem. Nothing was started.",
+			"Mend what is named. windlass step schema prints the schema for an editor; docs/exec-environments.md describes each key."},
+		{step.ErrTemplate, "A template of a step can't be filled in.",
+			"It doesn't parse, names a step that isn't before it, or uses a value that isn't there: an exit code that is null, or output that is longer than what templates may use.",
+			"Mend the template. has .steps.NAME \"KEY\" asks whether a value is there."},
+		{sandbox.ErrRefused, "An environment refuses what a step sets.",
+			"Something that the step sets can't be honoured there. Windlass says so before anything starts, instead of dropping it.",
+			"Change or leave out each field that is named, or choose another exec_env. docs/exec-environments.md has the table of fields."},
+		{sandbox.ErrNoEnvironment, "No environment has that name.",
+			"exec_env is one of local-docker, ephemeral and provider-ephemeral, or the name of a remote runner.",
+			"Add the runner under runners: in windlass.yaml, or mend the name."},
+		{sandbox.ErrNoPlace, "The environment lacks its provider.",
+			"ephemeral needs a provider of kind argo, by argo_module where there are several; provider-ephemeral needs provider: and a name that is configured.",
+			"windlass provider ls lists the providers. Add one under providers: in windlass.yaml."},
+		{idNoToken, "The token for a remote runner isn't here.",
+			"The runner's entry in windlass.yaml names a variable by token_env, and that variable is unset or empty.",
+			"Set it to the token that the runner's file of clients has."},
 	}
 }
 

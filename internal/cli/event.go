@@ -16,11 +16,13 @@ const (
 	eventWarning   = "warning"
 	eventEnd       = "end"
 	eventError     = "error"
+	eventStepBegin = "step_begin"
+	eventStepEnd   = "step_end"
 )
 
 // Event is one line of a stream of JSON lines.
 type Event struct {
-	Event   string     `json:"event" doc:"submitted, output, gap, log_end, progress, warning, end or error."`
+	Event   string     `json:"event" doc:"submitted, output, gap, log_end, progress, warning, end or error; step_begin and step_end of windlass step run."`
 	Run     string     `json:"run,omitzero" doc:"ID of the run concerned."`
 	Attempt int        `json:"attempt,omitzero" doc:"Number of the attempt concerned."`
 	Time    *time.Time `json:"time,omitzero" doc:"When it was written, as the backend stamps it."`
@@ -34,5 +36,6 @@ type Event struct {
 	Verdict sdk.Verdict `json:"log_verdict,omitzero" doc:"How much of an attempt's output was captured."`
 	Cursor  string      `json:"cursor,omitzero" doc:"Place behind this event, for windlass logs --cursor."`
 	State   *RunView    `json:"state,omitzero" doc:"The run, in submitted and end."`
+	Step    *StepView   `json:"step,omitzero" doc:"The step of a file, in step_begin, submitted and step_end of windlass step run."`
 	Error   *ErrorBody  `json:"error,omitzero" doc:"What went wrong."`
 }

@@ -64,6 +64,7 @@ var errInterrupted = errors.New("interrupted")
 func exitCode(err error) int {
 	var exit exitError
 	var usage *usageError
+	var steps *stepFailed
 	switch {
 	case err == nil:
 		return ExitOK
@@ -71,6 +72,8 @@ func exitCode(err error) int {
 		return exit.code
 	case errors.As(err, &usage):
 		return usage.code
+	case errors.As(err, &steps):
+		return steps.code
 	case errors.Is(err, errInterrupted):
 		return ExitInterrupted
 	}
@@ -85,13 +88,20 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
+// Values of a local or container runtime's word for why a command didn't start.
+const (
+	rawExec           = "exec"
+	execNotFound      = "not_found"
+	execNotExecutable = "not_executable"
+)
+
 // outcome is what an exit code depends on.
 type outcome struct {
 	State  sdk.JobState
 	Reason sdk.Reason
 	Code   *int
 	Signal string
-	// Exec is the last attempt's sdk.RawExec.
+	// Exec is the last attempt's Raw["exec"].
 	Exec string
 }
 
@@ -99,7 +109,7 @@ type outcome struct {
 func outcomeOf(r ledger.Run, last *ledger.Attempt) outcome {
 	o := outcome{State: r.State, Reason: r.Reason, Code: r.ExitCode, Signal: r.Signal}
 	if last != nil {
-		o.Exec = last.Raw[sdk.RawExec]
+		o.Exec = last.Raw[rawExec]
 	}
 	return o
 }
@@ -125,9 +135,9 @@ func (o outcome) exitFailed() int {
 	switch {
 	case o.Reason == sdk.ReasonTimedOut:
 		return ExitTimedOut
-	case o.Exec == sdk.ExecNotFound:
+	case o.Exec == execNotFound:
 		return ExitNotFound
-	case o.Exec == sdk.ExecNotExecutable:
+	case o.Exec == execNotExecutable:
 		return ExitNotExecutable
 	case o.Code != nil && *o.Code != 0:
 		return expressible(*o.Code)

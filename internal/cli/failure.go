@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/step"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -89,6 +90,9 @@ func describe(err error) ErrorBody {
 	if ps := config.ProblemsOf(err); len(ps) > 0 {
 		b.configProblems(e, ps)
 	}
+	if ps := step.ProblemsOf(err); len(ps) > 0 {
+		b.stepProblems(e, ps)
+	}
 	var refused *control.ProblemsError
 	if errors.As(err, &refused) {
 		b.Problems, b.Provider = refused.Problems, refused.Provider
@@ -131,6 +135,25 @@ func (b *ErrorBody) configProblems(e *sdk.Error, ps []config.Problem) {
 			message += "; " + p.Remedy
 		}
 		b.Problems = append(b.Problems, sdk.Problem{Field: at, Message: message, Code: sdk.InvalidArgument})
+	}
+}
+
+// stepProblems tells of what is wrong with a file of steps: one problem in the
+// message, several in the list.
+func (b *ErrorBody) stepProblems(e *sdk.Error, ps []step.Problem) {
+	if len(ps) == 1 {
+		p := ps[0]
+		b.Remedy, b.Field, p.Remedy = p.Remedy, p.Key, ""
+		b.Message = e.Op + ": " + p.String()
+		return
+	}
+	b.Message = e.Op + ": " + count(len(ps), "problem", "problems")
+	for _, p := range ps {
+		message := p.Message
+		if p.Remedy != "" {
+			message += "; " + p.Remedy
+		}
+		b.Problems = append(b.Problems, sdk.Problem{Field: p.Place() + ": " + p.Key, Message: message, Code: sdk.InvalidArgument})
 	}
 }
 

@@ -40,7 +40,7 @@ func JSONSchema() ([]byte, error) {
 	root := map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "windlass --json",
-		"description": "A command prints one Envelope. windlass run, rerun and logs print an Event a line instead, and ledger export an ExportLine.",
+		"description": "A command prints one Envelope. windlass run, rerun, logs and step run print an Event a line instead, and ledger export an ExportLine.",
 		"oneOf":       []any{ref("Envelope"), g.of(reflect.TypeFor[Event]()), g.of(reflect.TypeFor[ledger.ExportLine]())},
 		"$defs":       g.defs,
 	}

@@ -43,6 +43,12 @@ type Choice struct {
 	Provider, ArgoModule string
 }
 
+// ThroughEngine reports whether the choice is an environment whose executions
+// are runs in the ledger, and not a remote runner.
+func (c Choice) ThroughEngine() bool {
+	return c.ExecEnv == "" || slices.Contains(Reserved(), c.ExecEnv)
+}
+
 // What an error of a choice is called.
 const (
 	// ErrNoEnvironment: no environment has that name.

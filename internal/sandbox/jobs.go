@@ -25,9 +25,12 @@ type Jobs struct {
 	Attempts func(ctx context.Context, run sdk.ID) ([]ledger.Attempt, error)
 	// Actor is who asks; never empty.
 	Actor string
-	// Ambient gives what a provider's jobs inherit of the submitter's folder and
-	// environment, nil where they inherit nothing.
-	Ambient func(provider string, spec sdk.JobSpec) (*sdk.Ambient, error)
+	// Prepare, when not nil, completes a request before it is sent: with what a
+	// local job inherits of the submitter. It refuses one whose secrets aren't
+	// here.
+	Prepare func(ctx context.Context, r *control.SubmitRequest) error
+	// Progress, when not nil, takes short lines, such as a pull's.
+	Progress func(line string)
 	// Now is the clock that durations are told by.
 	Now func() time.Time
 }
@@ -161,13 +164,11 @@ func (j *jobs) submitAny(ctx context.Context, r Request) (control.Submitted, sdk
 func ofProfile(p sdk.Problem) bool { return p.Field == "profile" }
 
 func (j *jobs) submitAs(ctx context.Context, r Request, e Exec, p sdk.Profile) (control.Submitted, error) {
-	req := control.SubmitRequest{Provider: j.provider.Name, Spec: e.Spec(p), Actor: j.Actor, Progress: r.Output.Note}
-	if j.Ambient != nil {
-		a, err := j.Ambient(j.provider.Name, req.Spec)
-		if err != nil {
+	req := control.SubmitRequest{Provider: j.provider.Name, Spec: e.Spec(p), Actor: j.Actor, Progress: j.Progress}
+	if j.Prepare != nil {
+		if err := j.Prepare(ctx, &req); err != nil {
 			return control.Submitted{}, err
 		}
-		req.Ambient = a
 	}
 	return j.Engine.Submit(ctx, req)
 }

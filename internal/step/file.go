@@ -1,0 +1,303 @@
+package step
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/windlass-run/windlass/internal/sandbox"
+	"github.com/windlass-run/windlass/internal/yamltree"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// File is a step file that was read and is sound, as far as it can be told
+// before its templates are filled in.
+type File struct {
+	// Path is as it was given, Dir the absolute folder that relative sources of
+	// mounts start at.
+	Path, Dir string
+	Steps     []*Step
+}
+
+// Step is one step of a file.
+type Step struct {
+	// Name is its own in the file.
+	Name string
+	// Line is where it begins.
+	Line int
+	// Choice says where it runs.
+	Choice sandbox.Choice
+	// FailOnError: the file ends when the command fails.
+	FailOnError bool
+
+	file   *File
+	index  int
+	config *yamltree.Field
+	texts  texts
+	// draft is the execution with placeholders for what templates decide.
+	draft sandbox.Exec
+}
+
+// MaxFile is the most bytes of a step file.
+const MaxFile = yamltree.MaxBytes
+
+// Read reads a step file; "-" reads stdin. Dir is the absolute folder that a
+// relative path starts at, and relative sources of mounts in a file that comes
+// from stdin. Problems with the file come back all at once, as *Invalid in an
+// *sdk.Error of InvalidArgument.
+func Read(path, dir string, stdin io.Reader) (*File, error) {
+	const op = "read steps"
+	if path == "-" {
+		data, err := io.ReadAll(io.LimitReader(stdin, MaxFile+1))
+		if err != nil {
+			return nil, sdk.Errorf(sdk.Unknown, op, "standard input: %w", err)
+		}
+		return parseFile("standard input", dir, data)
+	}
+	full := path
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(dir, path)
+	}
+	h, err := os.Open(full)
+	if err != nil {
+		code := sdk.FailedPrecondition
+		if errors.Is(err, os.ErrNotExist) {
+			code = sdk.NotFound
+		}
+		return nil, &sdk.Error{Code: code, Op: op, ID: ErrFile, Err: fmt.Errorf("%s: %w", path, bare(err)), Remedy: "name a file of steps, or - for standard input"}
+	}
+	data, err := io.ReadAll(io.LimitReader(h, MaxFile+1))
+	if err = errors.Join(err, h.Close()); err != nil {
+		return nil, &sdk.Error{Code: sdk.FailedPrecondition, Op: op, ID: ErrFile, Err: fmt.Errorf("%s: %w", path, bare(err))}
+	}
+	return parseFile(path, filepath.Dir(full), data)
+}
+
+func bare(err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// parseFile reads the text of a step file.
+func parseFile(path, dir string, data []byte) (*File, error) {
+	const op = "read steps"
+	f := &File{Path: path, Dir: dir}
+	if len(data) > MaxFile {
+		return nil, invalid(op, []Problem{{File: path, ID: ErrFile, Message: fmt.Sprintf("is larger than %d KiB", MaxFile>>10)}})
+	}
+	root, err := yamltree.Parse(data)
+	if err != nil {
+		p := Problem{File: path, ID: ErrFile, Message: err.Error()}
+		var se *yamltree.SyntaxError
+		if errors.As(err, &se) {
+			p.Line, p.Column, p.Message = se.Line, se.Column, se.Message
+		}
+		return nil, invalid(op, []Problem{p})
+	}
+	r := &reader{file: f}
+	r.root(root)
+	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) })
+	if err := invalid(op, r.problems); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// reader collects what is wrong with a file.
+type reader struct {
+	file     *File
+	problems []Problem
+}
+
+func (r *reader) bad(n place, key, format string, args ...any) {
+	r.add(n, key, ErrFile, fmt.Sprintf(format, args...), "")
+}
+
+func (r *reader) add(n place, key, id, message, remedy string) {
+	r.problems = append(r.problems, Problem{File: r.file.Path, Line: n.line, Column: n.col, Key: key, ID: id, Message: message, Remedy: remedy})
+}
+
+// place is a line and column.
+type place struct{ line, col int }
+
+func at(n *yamltree.Node) place    { return place{n.Line, n.Column} }
+func keyAt(f yamltree.Field) place { return place{f.Line, f.Column} }
+
+func (r *reader) root(n *yamltree.Node) {
+	if n.Kind != yamltree.Map {
+		r.bad(at(n), "", "a step file is a mapping with steps:, this is %s", n.Kind)
+		return
+	}
+	for _, f := range n.Fields {
+		if f.Key != "steps" {
+			r.bad(keyAt(f), f.Key, "is not known%s; here may stand steps", meant(f.Key, []string{"steps"}))
+		}
+	}
+	steps := n.Get("steps")
+	switch {
+	case steps == nil:
+		r.bad(at(n), "", "has no steps:")
+	case steps.Value.Kind != yamltree.List:
+		r.bad(keyAt(*steps), "steps", "wants a list, has %s", steps.Value.Kind)
+	case len(steps.Value.Items) == 0:
+		r.bad(keyAt(*steps), "steps", "is empty")
+	default:
+		for i, item := range steps.Value.Items {
+			r.step(i, item)
+		}
+	}
+}
+
+// known refuses keys that the entries don't have, and wants those that are
+// required.
+func (r *reader) known(n *yamltree.Node, key string, es []entry, more ...string) {
+	have := append(names(es), more...)
+	for _, f := range n.Fields {
+		if find(es, f.Key) == nil && !slices.Contains(more, f.Key) {
+			r.bad(keyAt(f), join(key, f.Key), "is not known%s; here may stand %s", meant(f.Key, have), strings.Join(have, ", "))
+		}
+	}
+	for _, e := range es {
+		if e.required && n.Get(e.name) == nil {
+			r.bad(at(n), key, "has no %s", e.name)
+		}
+	}
+}
+
+func (r *reader) step(i int, n *yamltree.Node) {
+	key := fmt.Sprintf("steps[%d]", i)
+	if n.Kind != yamltree.Map {
+		r.bad(at(n), key, "a step is a mapping with name, type and config, this is %s", n.Kind)
+		return
+	}
+	r.known(n, key, stepEntries(), "config")
+	s := &Step{Line: n.Line, FailOnError: true, file: r.file, index: i, config: n.Get("config")}
+	name, _ := r.fixed(n.Get("name"), key, find(stepEntries(), "name"))
+	s.Name = name
+	if f := n.Get("name"); f != nil && f.Value.Kind == yamltree.Text {
+		if msg := checkName(name); msg != "" {
+			r.bad(at(f.Value), key+".name", "%s", msg)
+		}
+		for _, other := range r.file.Steps {
+			if other.Name == name {
+				r.bad(at(f.Value), key+".name", "the step on line %d is called %q too", other.Line, name)
+			}
+		}
+	}
+	r.stepType(n.Get("type"), key)
+	if c := s.config; c == nil {
+		r.bad(at(n), key, "has no config")
+	} else if c.Value.Kind != yamltree.Map {
+		r.bad(keyAt(*c), key+".config", "wants a mapping, has %s", c.Value.Kind)
+	} else {
+		r.config(s, key+".config")
+	}
+	r.file.Steps = append(r.file.Steps, s)
+}
+
+func (r *reader) stepType(f *yamltree.Field, key string) {
+	if f == nil || f.Value.Kind != yamltree.Text {
+		r.fixed(f, key, &entry{name: "type"})
+		return
+	}
+	t := f.Value.Text
+	if t == TypeSandboxExec {
+		return
+	}
+	for _, x := range replaced() {
+		if t == x[0] {
+			r.add(at(f.Value), key+".type", ErrFile, t+" is no step here", "its command is "+x[1])
+			return
+		}
+	}
+	r.bad(at(f.Value), key+".type", "%q is no type of step%s; there is %s", t, meant(t, []string{TypeSandboxExec}), TypeSandboxExec)
+}
+
+// config checks a step's config, and works out what is fixed in it.
+func (r *reader) config(s *Step, key string) {
+	n := s.config.Value
+	r.known(n, key, entries())
+	get := func(name string) string {
+		text, _ := r.fixed(n.Get(name), key, find(entries(), name))
+		return text
+	}
+	s.Choice = sandbox.Choice{ExecEnv: get("exec_env"), Provider: get("provider"), ArgoModule: get("argo_module")}
+	if f := n.Get("fail_on_error"); f != nil {
+		s.FailOnError = r.boolean(f, key)
+	}
+	s.texts = texts{file: r.file, step: s}
+	d := decoder{reader: r, step: s, text: s.texts.draft}
+	s.draft = d.exec(n, key)
+	r.problems = append(r.problems, s.texts.problems...)
+}
+
+// fixed reads a text that is no template; empty when there is none.
+func (r *reader) fixed(f *yamltree.Field, key string, e *entry) (string, bool) {
+	if f == nil {
+		return "", false
+	}
+	key = join(key, e.name)
+	switch {
+	case f.Value.Kind != yamltree.Text:
+		r.bad(keyAt(*f), key, "wants text, has %s%s", f.Value.Kind, quoted(f.Value))
+	case f.Value.Text == "":
+		r.bad(at(f.Value), key, "is empty; leave it out")
+	case isTemplate(f.Value.Text):
+		r.bad(at(f.Value), key, "can't be a template: it is settled before the first step starts")
+	case len(e.enum) > 0 && !slices.Contains(e.enum, f.Value.Text):
+		r.bad(at(f.Value), key, "%q is none of %s%s", f.Value.Text, strings.Join(e.enum, ", "), meant(f.Value.Text, e.enum))
+	default:
+		return f.Value.Text, true
+	}
+	return "", false
+}
+
+func (r *reader) boolean(f *yamltree.Field, key string) bool {
+	if f.Value.Kind != yamltree.Bool {
+		r.bad(keyAt(*f), join(key, f.Key), "wants true or false, has %s", f.Value.Kind)
+		return true
+	}
+	return f.Value.Text == "true"
+}
+
+// quoted says how a scalar that isn't text becomes one.
+func quoted(n *yamltree.Node) string {
+	switch n.Kind {
+	case yamltree.Int, yamltree.Float, yamltree.Bool:
+		return "; put it in quotes"
+	case yamltree.Null:
+		return "; give it a value or remove the key"
+	}
+	return ""
+}
+
+const maxName = 63
+
+func checkName(s string) string {
+	if s == "" || len(s) > maxName {
+		return fmt.Sprintf("a name has 1 to %d characters", maxName)
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || i > 0 && (c == '-' || c == '_')
+		if !ok {
+			return "a name has letters, digits, dashes and underscores, and starts with a letter or digit"
+		}
+	}
+	return ""
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "." + b
+}

@@ -1,0 +1,232 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/windlass-run/windlass/internal/sandbox"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Show takes what happens, in order. Its methods, and those of what Begin
+// returns, are called by one goroutine at a time.
+type Show interface {
+	// Begin tells that a step starts, and where. It returns what takes the
+	// step's output.
+	Begin(s *Step, env string) sandbox.Output
+	// End tells how a step ended: o.Ended with a Result, or err.
+	End(s *Step, o *Output, err error)
+}
+
+// Runner runs step files.
+type Runner struct {
+	Places sandbox.Places
+	Show   Show
+	// Stop, when it is closed, cancels the step that runs, waits for proof that
+	// it is gone, and starts no other.
+	Stop <-chan struct{}
+	// Why says who or what closed Stop.
+	Why func() string
+}
+
+// StepError is why a file ended before its end, other than by a step that
+// failed: a value that can't be honoured, or an outcome that isn't known.
+type StepError struct {
+	// File and Line say where the step begins.
+	File string
+	Line int
+	Step string
+	// Run is the step's run; zero when there is none.
+	Run sdk.ID
+	Err error
+}
+
+// Error returns FILE:LINE: step NAME: what is wrong.
+func (e *StepError) Error() string {
+	return fmt.Sprintf("%s:%d: step %s: %v", e.File, e.Line, e.Step, e.Err)
+}
+
+func (e *StepError) Unwrap() error { return e.Err }
+
+// planned is a step with the place where it will run.
+type planned struct {
+	*Step
+	env sandbox.Environment
+}
+
+// Run runs a file's steps in order, and returns what each that was begun gave
+// out. The last one is that of the step that ended the file, when it failed and
+// its fail_on_error is set, or when it was cancelled: that is no error.
+//
+// Before the first step starts, every step's environment is found and asked
+// whether it takes what the step sets; all refusals come back at once, as *Invalid
+// in an *sdk.Error. Later errors are *StepError.
+func (r *Runner) Run(ctx context.Context, f *File) ([]*Output, error) {
+	plan, err := r.plan(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	var all []*Output
+	outputs := map[string]*Output{}
+	left := &budget{MaxKeptFile}
+	for _, p := range plan {
+		if r.stopped() {
+			return all, &StepError{f.Path, p.Line, p.Name, sdk.ID{}, sdk.Errorf(sdk.Canceled, "start the step", "the file was cancelled before it")}
+		}
+		o, err := r.step(ctx, p, outputs, left)
+		all = append(all, o)
+		o.Forgiven = err == nil && o.State == sdk.StateFailed && !p.FailOnError
+		r.Show.End(p.Step, o, err)
+		if err != nil {
+			return all, &StepError{f.Path, p.Line, p.Name, o.RunID, err}
+		}
+		if !o.Passed() && !o.Forgiven {
+			return all, nil
+		}
+		outputs[p.Name] = o
+	}
+	return all, nil
+}
+
+// Passed reports whether a step succeeded.
+func (o *Output) Passed() bool { return o.Ended && o.State == sdk.StateSucceeded }
+
+func (r *Runner) stopped() bool {
+	select {
+	case <-r.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// plan finds every step's environment, and collects what they refuse.
+func (r *Runner) plan(ctx context.Context, f *File) ([]planned, error) {
+	var out []planned
+	var ps []Problem
+	for _, s := range f.Steps {
+		env, err := r.Places.Find(ctx, s.Choice)
+		if err != nil {
+			var e *sdk.Error
+			if !errors.As(err, &e) {
+				return nil, err
+			}
+			field := e.Field
+			if field == "" {
+				field = "exec_env"
+			}
+			ps = append(ps, s.problem(field, e.ID, cause(e), e.Remedy))
+			continue
+		}
+		for _, p := range env.Check(s.draft) {
+			ps = append(ps, s.refusal(env.Name(), p))
+		}
+		out = append(out, planned{s, env})
+	}
+	return out, invalid("check steps", ps)
+}
+
+// cause is an error's own words, without what its problem says elsewhere.
+func cause(e *sdk.Error) string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return e.Error()
+}
+
+func (s *Step) refusal(env string, p sdk.Problem) Problem {
+	msg := p.Message
+	// A quantity stands in the file as it was typed, and here in bytes or
+	// thousandths of a core.
+	if p.Value != "" && p.Field != "memory_limit" && p.Field != "cpu_limit" {
+		msg = fmt.Sprintf("%q: %s", p.Value, msg)
+	}
+	return s.problem(p.Field, sandbox.ErrRefused, env+" refuses it: "+msg, "")
+}
+
+// problem is something wrong with a field of the step's config, at its place.
+func (s *Step) problem(field, id, message, remedy string) Problem {
+	p := Problem{File: s.file.Path, ID: id, Key: fmt.Sprintf("steps[%d].config", s.index), Message: message, Remedy: remedy}
+	p.Line, p.Column = s.config.Place(field, true)
+	if field != "" {
+		p.Key += "." + field
+	}
+	return p
+}
+
+// step runs one step.
+func (r *Runner) step(ctx context.Context, p planned, outputs map[string]*Output, left *budget) (*Output, error) {
+	o := &Output{Step: p.Name, Env: p.env.Name()}
+	e, err := p.exec(outputs)
+	if err == nil {
+		// What templates brought may be refused now.
+		var ps []Problem
+		for _, x := range p.env.Check(e) {
+			ps = append(ps, p.refusal(p.env.Name(), x))
+		}
+		err = invalid("run step", ps)
+	}
+	out := &tee{to: r.Show.Begin(p.Step, p.env.Name()), o: o, left: left}
+	if err != nil {
+		return o, err
+	}
+	res, err := p.env.Exec(ctx, sandbox.Request{Exec: e, Output: out, Stop: r.Stop, Why: r.Why})
+	o.Result = res
+	if o.RunID.IsZero() {
+		o.RunID = out.run
+	}
+	if err != nil {
+		var refused *sandbox.ProblemsError
+		if errors.As(err, &refused) {
+			var ps []Problem
+			for _, x := range refused.Problems {
+				ps = append(ps, p.refusal(p.env.Name(), x))
+			}
+			err = invalid("run step", ps)
+		}
+		return o, err
+	}
+	o.Ended = true
+	return o, nil
+}
+
+// exec fills in a step's templates and reads its config.
+func (s *Step) exec(outputs map[string]*Output) (sandbox.Exec, error) {
+	t := &texts{file: s.file, step: s}
+	rd := &reader{file: s.file}
+	d := decoder{reader: rd, step: s, text: t.fill(outputs)}
+	e := d.exec(s.config.Value, fmt.Sprintf("steps[%d].config", s.index))
+	return e, invalid("run step", append(rd.problems, t.problems...))
+}
+
+// tee passes output on, and keeps the beginning of it for templates.
+type tee struct {
+	to   sandbox.Output
+	o    *Output
+	left *budget
+	run  sdk.ID
+}
+
+// Write implements sandbox.Output.
+func (t *tee) Write(stream sdk.Stream, data []byte) error {
+	switch stream {
+	case sdk.StreamStdout:
+		t.o.stdout.add(t.left, data)
+	case sdk.StreamStderr:
+		t.o.stderr.add(t.left, data)
+	case sdk.StreamCombined:
+		t.o.combined = true
+		t.o.stdout.add(t.left, data)
+	}
+	return t.to.Write(stream, data)
+}
+
+// Note implements sandbox.Output.
+func (t *tee) Note(text string) { t.to.Note(text) }
+
+// Started implements sandbox.Output.
+func (t *tee) Started(run sdk.ID) {
+	t.run = run
+	t.to.Started(run)
+}
