@@ -186,7 +186,7 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 	add(groupRun, newRun(f, nil), newPs(f, nil), newStatus(f, nil), newLogs(f, nil), newWait(f, nil), newCancel(f, nil),
 		newAbandon(f, nil), newAdopt(f, nil), newRerun(f, nil), newRm(f, nil), newStep(f))
 	add(groupAudit, newLedger(f), newReap(f, nil))
-	add(groupSetup, newInit(f, nil), newDoctor(f, nil), newProvider(f), newConfig(f), newPocket(f), newExplain(f, nil), newVersion(f, nil), newCompletion(f))
+	add(groupSetup, newInit(f, nil), newDoctor(f, nil), newProvider(f), newConfig(f), newPocket(f), newRunner(f), newExplain(f, nil), newVersion(f, nil), newCompletion(f))
 	return root
 }
 

@@ -88,20 +88,13 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// Values of a local or container runtime's word for why a command didn't start.
-const (
-	rawExec           = "exec"
-	execNotFound      = "not_found"
-	execNotExecutable = "not_executable"
-)
-
 // outcome is what an exit code depends on.
 type outcome struct {
 	State  sdk.JobState
 	Reason sdk.Reason
 	Code   *int
 	Signal string
-	// Exec is the last attempt's Raw["exec"].
+	// Exec is the last attempt's sdk.RawExec.
 	Exec string
 }
 
@@ -109,7 +102,7 @@ type outcome struct {
 func outcomeOf(r ledger.Run, last *ledger.Attempt) outcome {
 	o := outcome{State: r.State, Reason: r.Reason, Code: r.ExitCode, Signal: r.Signal}
 	if last != nil {
-		o.Exec = last.Raw[rawExec]
+		o.Exec = last.Raw[sdk.RawExec]
 	}
 	return o
 }
@@ -135,9 +128,9 @@ func (o outcome) exitFailed() int {
 	switch {
 	case o.Reason == sdk.ReasonTimedOut:
 		return ExitTimedOut
-	case o.Exec == execNotFound:
+	case o.Exec == sdk.ExecNotFound:
 		return ExitNotFound
-	case o.Exec == execNotExecutable:
+	case o.Exec == sdk.ExecNotExecutable:
 		return ExitNotExecutable
 	case o.Code != nil && *o.Code != 0:
 		return expressible(*o.Code)

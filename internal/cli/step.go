@@ -124,9 +124,9 @@ func outcomeOfResult(r sandbox.Result) outcome {
 	o := outcome{State: r.State, Reason: r.Reason, Code: r.ExitCode, Signal: r.Signal}
 	switch {
 	case r.NotFound:
-		o.Exec = execNotFound
+		o.Exec = sdk.ExecNotFound
 	case r.NotExecutable:
-		o.Exec = execNotExecutable
+		o.Exec = sdk.ExecNotExecutable
 	}
 	return o
 }

@@ -229,19 +229,12 @@ func (j *jobs) last(ctx context.Context, id sdk.ID) *ledger.Attempt {
 	return &list[len(list)-1]
 }
 
-// A backend's word for why a command didn't start, in an attempt's Raw.
-const (
-	rawExec           = "exec"
-	execNotFound      = "not_found"
-	execNotExecutable = "not_executable"
-)
-
 // resultOf tells a run's end.
 func resultOf(run ledger.Run, last *ledger.Attempt) Result {
 	res := Result{RunID: run.ID, State: run.State, Reason: run.Reason, Verdict: run.Verdict, ExitCode: run.ExitCode,
 		Signal: run.Signal, Message: run.Message}
 	if last != nil {
-		res.NotFound, res.NotExecutable = last.Raw[rawExec] == execNotFound, last.Raw[rawExec] == execNotExecutable
+		res.NotFound, res.NotExecutable = last.Raw[sdk.RawExec] == sdk.ExecNotFound, last.Raw[sdk.RawExec] == sdk.ExecNotExecutable
 	}
 	return res
 }
