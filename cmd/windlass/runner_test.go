@@ -161,7 +161,7 @@ func (s *runnerServer) nothingLeft() {
 func TestRunnerServe(t *testing.T) {
 	t.Parallel()
 	s := onRunner(t)
-	x := shell(`cat /run/secrets/ALLOWED | wc -c; echo "$PLAIN" >&2; id -u; exit 7`)
+	x := shell(`cat /run/secrets/ALLOWED | wc -c; echo "$PLAIN" >&2; printf '\377\303'; exit 7`)
 	x.Env = sdk.Env{"PLAIN": "plain"}
 	x.Secrets = map[string]sdk.SecretRef{"ALLOWED": "secret://env/ALLOWED"}
 	x.Profile = sdk.ProfilePermissive
@@ -170,7 +170,7 @@ func TestRunnerServe(t *testing.T) {
 	if err != nil || res.ExitCode == nil || *res.ExitCode != 7 {
 		t.Fatalf("%+v, %v\n%s", res, err, s.errs.String())
 	}
-	if o, e := out.out.String(), out.err.String(); !strings.HasPrefix(o, "20\n") || e != "plain\n" {
+	if o, e := out.out.String(), out.err.String(); o != "20\n\xff\xc3" || e != "plain\n" {
 		t.Errorf("stdout %q, stderr %q", o, e)
 	}
 	x.Secrets = map[string]sdk.SecretRef{"FORBIDDEN": "secret://env/FORBIDDEN"}

@@ -40,9 +40,7 @@ func (s *Server) exec(ctx context.Context, req *sandboxpb.SandboxExecRequest, se
 		return err
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		// The call's end is what ends the job; this ends it where the server has
-		// died. The contract counts in whole seconds.
-		spec.Timeout = max(time.Until(deadline).Truncate(time.Second)+time.Second, time.Second)
+		spec.Timeout = timeoutOf(time.Until(deadline))
 	}
 	release, err := s.places.take(acc.Client)
 	if err != nil {
@@ -102,6 +100,19 @@ func specOf(req *sandboxpb.SandboxExecRequest, acc *account) (sdk.JobSpec, error
 		spec.Secrets[name] = sdk.SecretRef(value)
 	}
 	return spec, nil
+}
+
+// longest is how long a time-out can be that is worth setting.
+const longest = 365 * 24 * time.Hour
+
+// timeoutOf is the job's own time-out for a call that has so long left, in whole
+// seconds and not before the call's end, which is what ends the job: this one ends it
+// where the server has died.
+func timeoutOf(left time.Duration) time.Duration {
+	if left > longest { // also what gRPC makes of hours that don't fit a Duration
+		return 0
+	}
+	return max(left.Truncate(time.Second)+time.Second, time.Second)
 }
 
 func stoppingError() error {

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,18 @@ func TestTimeout(t *testing.T) {
 	}
 	if s := w.spec(r); s.Timeout != time.Second {
 		t.Errorf("time-out %s", s.Timeout)
+	}
+}
+
+// TestTimeoutOf: never before the call's end, and no overflow for one without an end.
+func TestTimeoutOf(t *testing.T) {
+	for left, want := range map[time.Duration]time.Duration{
+		-time.Second: time.Second, 0: time.Second, time.Millisecond: time.Second, 1500 * time.Millisecond: 2 * time.Second,
+		time.Hour: time.Hour + time.Second, math.MaxInt64: 0,
+	} {
+		if got := timeoutOf(left); got != want {
+			t.Errorf("%s: %s, want %s", left, got, want)
+		}
 	}
 }
 
