@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
@@ -19,7 +21,11 @@ import (
 func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitRequest, asJSON bool) error {
 	defer surviveBrokenPipe()()
 	out := newSink(f.Streams, sdk.ID{}, asJSON)
+	var told atomic.Pointer[herald]
 	req.Progress = func(line string) {
+		if h := told.Load(); h != nil {
+			h.heard()
+		}
 		if asJSON {
 			_ = out.event(Event{Event: eventProgress, Message: line})
 			return
@@ -34,7 +40,15 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	}
 	id := sub.Run.ID
 	out.setRun(id)
-	a := &attachment{f: f, s: s, run: id, out: out, actor: req.Actor, grace: f.graceOf(req), cancelled: make(chan struct{}), quit: make(chan os.Signal, 1)}
+	a := &attachment{f: f, s: s, run: id, out: out, actor: req.Actor, grace: f.graceOf(sub.Run), cancelled: make(chan struct{}), quit: make(chan os.Signal, 1)}
+	a.herald = f.newHerald(sub.Run, a.grace, func(format string, args ...any) {
+		if asJSON {
+			_ = out.event(Event{Event: eventProgress, Message: fmt.Sprintf(format, args...)})
+			return
+		}
+		f.Streams.note(format, args...)
+	})
+	told.Store(a.herald)
 	f.interrupts.handle(a.signal)
 	defer f.interrupts.handle(nil)
 	if ctx.Err() != nil {
@@ -50,12 +64,12 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	return a.end(ctx, run)
 }
 
-// graceOf is a job's grace: its own, else its provider's default.
-func (f *Factory) graceOf(req control.SubmitRequest) time.Duration {
-	if req.Spec.Grace != nil {
-		return *req.Spec.Grace
+// graceOf is the grace of a run's job: its own, else its provider's default.
+func (f *Factory) graceOf(run ledger.Run) time.Duration {
+	if spec, err := sdk.DecodeSpec(run.Spec); err == nil && spec.Grace != nil {
+		return *spec.Grace
 	}
-	if d := f.driverOf(req.Provider); d != nil {
+	if d := f.driverOf(run.Provider); d != nil {
 		return d.Guarantees.Grace.Default
 	}
 	return 0
@@ -70,7 +84,8 @@ type attachment struct {
 	actor string
 	// grace is the time between asking the job to end and killing it; 0 is none
 	// or not known.
-	grace time.Duration
+	grace  time.Duration
+	herald *herald
 
 	// cancelled is closed once the request to cancel is on record, or failed.
 	cancelled chan struct{}
@@ -108,7 +123,7 @@ func (a *attachment) signal(n int, sig os.Signal) {
 	if sig == os.Interrupt && a.f.Streams.InTerminal {
 		a.f.Streams.midLine.Store(true) // the terminal has shown ^C
 	}
-	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone%s; once more leaves at once", signalName(sig), a.run.Short(), a.graceWords())
+	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone%s; once more leaves at once", signalName(sig), a.run.Short(), a.graceWords()+a.herald.outage())
 	go func() {
 		defer close(a.cancelled)
 		err := a.s.Engine.Cancel(context.Background(), control.CancelRequest{Run: a.run, Actor: a.actor, Why: signalName(sig)})
@@ -152,7 +167,7 @@ func (a *attachment) see(ctx context.Context) (ledger.Run, error) {
 	wg.Add(1)
 	go func() {
 		defer wg.Done()
-		run, err := a.s.Engine.Wait(ctx, a.run, a.milestone())
+		run, err := a.herald.wait(ctx, a.s.Engine, a.milestone())
 		over <- result{run, err}
 	}()
 	if k := a.s.Keeper; k != nil {

@@ -15,6 +15,7 @@ type Engine interface {
 	Submit(ctx context.Context, r control.SubmitRequest) (control.Submitted, error)
 	Resolve(ctx context.Context, ref string) (ledger.Run, error)
 	Wait(ctx context.Context, id sdk.ID, until control.Milestone) (ledger.Run, error)
+	Watch(ctx context.Context, id sdk.ID, until control.Milestone, see func(ledger.Run)) (ledger.Run, error)
 	Follow(ctx context.Context, id sdk.ID, o control.FollowOptions) iter.Seq2[control.FollowItem, error]
 	Cancel(ctx context.Context, r control.CancelRequest) error
 	Abandon(ctx context.Context, id sdk.ID, actor, why string) error

@@ -81,6 +81,8 @@ type Factory struct {
 	// configFile is the flag --config.
 	configFile string
 	interrupts *interrupts
+	// quietTime is the constant of this name but in tests.
+	quietTime time.Duration
 
 	mu      sync.Mutex
 	config  *config.Config

@@ -299,11 +299,18 @@ func (s *scripted) Resolve(ctx context.Context, ref string) (ledger.Run, error) 
 }
 
 func (s *scripted) Wait(ctx context.Context, id sdk.ID, until control.Milestone) (ledger.Run, error) {
+	return s.Watch(ctx, id, until, func(ledger.Run) {})
+}
+
+func (s *scripted) Watch(ctx context.Context, id sdk.ID, until control.Milestone, see func(ledger.Run)) (ledger.Run, error) {
 	for {
 		s.mu.Lock()
 		moved := s.moved
 		s.mu.Unlock()
 		r, err := s.store.Run(context.WithoutCancel(ctx), id)
+		if err == nil {
+			see(r)
+		}
 		if err != nil || until == control.MilestoneSubmitted || r.State.Terminal() && (until == control.MilestoneEnded || !r.Open()) {
 			return r, err
 		}

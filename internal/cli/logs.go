@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/joblog"
+	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -125,7 +126,7 @@ func (o *logsOptions) run(ctx context.Context, fo control.FollowOptions) error {
 	}
 	out := newSink(o.f.Streams, run.ID, o.json)
 	out.render.Timestamps = o.timestamps
-	cursor := fo.From
+	cursor, whole := fo.From, false
 	for it, err := range s.Engine.Follow(ctx, run.ID, fo) {
 		if err != nil {
 			return &runError{run.ID, fmt.Errorf("logs of run %s: %w", run.ID.Short(), err)}
@@ -133,10 +134,13 @@ func (o *logsOptions) run(ctx context.Context, fo control.FollowOptions) error {
 		if err := out.item(it); err != nil {
 			return err
 		}
-		cursor = it.Pos
+		cursor, whole = it.Pos, it.End != nil
 		if out.outGone && out.errGone {
 			break
 		}
+	}
+	if !o.follow && !whole && run.State.Terminal() && !settled(run) {
+		o.f.Streams.note("run %s has ended, and its output is still being fetched from %s: more may come; windlass logs -f %s waits for all of it", run.ID.Short(), run.Provider, run.ID.Short())
 	}
 	if o.showCursor {
 		o.f.Streams.fresh()
@@ -144,6 +148,9 @@ func (o *logsOptions) run(ctx context.Context, fo control.FollowOptions) error {
 	}
 	return err
 }
+
+// settled reports whether the output of a run that has ended is all there will be.
+func settled(r ledger.Run) bool { return r.Verdict != "" || r.Phase.Final() || !r.Open() }
 
 // remote reads the provider's own copy.
 func (o *logsOptions) remote(ctx context.Context, only []sdk.Stream) error {

@@ -94,7 +94,7 @@ func (o *waitOptions) run(ctx context.Context, limit time.Duration) error {
 	var mu sync.Mutex
 	for i, r := range runs {
 		wg.Go(func() {
-			run, err := s.Engine.Wait(waiting, r.ID, waitFor(s, r.ID))
+			run, err := o.f.newHerald(r, o.f.graceOf(r), o.f.Streams.note).wait(waiting, s.Engine, waitFor(s, r.ID))
 			mu.Lock()
 			defer mu.Unlock()
 			if errs[i] = err; err == nil {

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/joblog"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
@@ -127,10 +127,16 @@ func TestRefusedAsTyped(t *testing.T) {
 func TestGraceIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.start(nil)
-	grace := sdk.JobSpec{}.Grace
-	a := &attachment{grace: w.f.graceOf(control.SubmitRequest{Provider: "nowhere", Spec: sdk.JobSpec{Grace: grace}})}
+	a := &attachment{grace: w.f.graceOf(ledger.Run{Provider: "nowhere"})}
 	if got := a.graceWords(); got != "" {
 		t.Errorf("%q", got)
+	}
+	own, err := sdk.JobSpec{Grace: new(7 * time.Second)}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.f.graceOf(ledger.Run{Provider: "nowhere", Spec: own}); got != 7*time.Second {
+		t.Errorf("the job's own grace is %s", got)
 	}
 	if a.grace = 10e9; !strings.Contains(a.graceWords(), "up to 10s") {
 		t.Errorf("%q", a.graceWords())

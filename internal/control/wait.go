@@ -46,9 +46,15 @@ func (m Milestone) reached(r ledger.Run) bool {
 // Wait returns the run's row once it has come so far, whoever drives it. The
 // end of ctx ends the waiting and nothing else.
 func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.Run, error) {
+	return e.Watch(ctx, id, until, func(ledger.Run) {})
+}
+
+// Watch is Wait with a look at each row on the way, the last included; see isn't
+// called any more once it returns.
+func (e *Engine) Watch(ctx context.Context, id sdk.ID, until Milestone, see func(ledger.Run)) (ledger.Run, error) {
 	for {
 		if r := e.runner(id); r != nil {
-			row, there, err := r.await(ctx, until)
+			row, there, err := r.await(ctx, until, see)
 			if there || err != nil {
 				return row, err
 			}
@@ -59,6 +65,7 @@ func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.R
 		if err != nil {
 			return row, err
 		}
+		see(row)
 		if until.reached(row) {
 			return row, nil
 		}
@@ -75,9 +82,10 @@ func (e *Engine) Wait(ctx context.Context, id sdk.ID, until Milestone) (ledger.R
 
 // await returns the row once it has come so far; there is false when the runner
 // ended before.
-func (r *runner) await(ctx context.Context, until Milestone) (row ledger.Run, there bool, err error) {
+func (r *runner) await(ctx context.Context, until Milestone, see func(ledger.Run)) (row ledger.Run, there bool, err error) {
 	for {
 		row, changed := r.row()
+		see(row)
 		if until.reached(row) || until == MilestoneMovable && r.req.Park {
 			return row, true, nil
 		}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// quietTime is how long a provider may leave a launch, or a cancel past the job's
+// grace, without an answer before people are told what is waited for.
+const quietTime = 10 * time.Second
+
+// herald tells on stderr why a run stands still: once when its provider stops
+// answering, once when it answers again, and why a cancel isn't proven yet.
+type herald struct {
+	f   *Factory
+	say func(format string, args ...any)
+	// grace is the job's own time to end.
+	grace time.Duration
+
+	mu  sync.Mutex
+	run ledger.Run
+	// told is the outage that was told of, empty for none.
+	told string
+	// moved is when something was last heard of the launch, asked when the cancel
+	// was seen.
+	moved, asked time.Time
+	explained    bool
+}
+
+// newHerald makes one for a run. say is where its words go.
+func (f *Factory) newHerald(run ledger.Run, grace time.Duration, say func(string, ...any)) *herald {
+	return &herald{f: f, say: say, grace: grace, run: run, moved: time.Now()}
+}
+
+// wait is Engine.Wait in which people are told why it takes so long.
+func (h *herald) wait(ctx context.Context, e Engine, until control.Milestone) (ledger.Run, error) {
+	h.see(h.run)
+	ctx, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() { h.tick(ctx) })
+	return e.Watch(ctx, h.run.ID, until, h.see)
+}
+
+func (h *herald) limit() time.Duration {
+	if h.f.quietTime > 0 {
+		return h.f.quietTime
+	}
+	return quietTime
+}
+
+// tick looks at the clock until ctx ends.
+func (h *herald) tick(ctx context.Context) {
+	t := time.NewTicker(h.limit() / 10)
+	defer t.Stop()
+	for {
+		select {
+		case now := <-t.C:
+			h.late(now)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// heard notes a sign of life from a provider that is at the launch.
+func (h *herald) heard() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moved = time.Now()
+}
+
+// see takes the run's row.
+func (h *herald) see(run ledger.Run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if run.Phase != h.run.Phase || run.Attempt != h.run.Attempt {
+		h.moved = time.Now()
+	}
+	h.run = run
+	if !run.CancelAt.IsZero() && h.asked.IsZero() {
+		h.asked = time.Now()
+	}
+	switch now := outageWords(run); {
+	case run.State.Terminal():
+	case now != "" && now != h.told:
+		h.say("run %s: %s", run.ID.Short(), now)
+		h.told = now
+	case now == "" && h.told != "" && !h.unanswered():
+		h.say("run %s: %s answers again", run.ID.Short(), run.Provider)
+		h.told = ""
+	}
+}
+
+// late tells what the row doesn't: that a call has been without an answer for
+// long, and that a cancel has no proof yet.
+func (h *herald) late(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	short := h.run.ID.Short()
+	if h.told == "" && h.unanswered() && now.Sub(h.moved) >= h.limit() {
+		h.told = fmt.Sprintf("%s hasn't answered the launch yet; the run is on record, and goes on as soon as there is an answer", h.run.Provider)
+		h.say("run %s: %s", short, h.told)
+	}
+	if !h.asked.IsZero() && !h.explained && !h.run.State.Terminal() && now.Sub(h.asked) >= h.limit()+h.grace {
+		h.explained = true
+		h.say("run %s: nothing proves yet that it is gone (%s%s); the cancel is on record, and windlass status %s tells how it stands", short, stateWords(h.run), messageWords(h.run), short)
+	}
+}
+
+// outage says what stands in a cancel's way, empty for nothing.
+func (h *herald) outage() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.told == "" {
+		return ""
+	}
+	return ", which can't come before " + h.run.Provider + " answers"
+}
+
+// unanswered reports whether the launch was sent and has no answer.
+func (h *herald) unanswered() bool {
+	return h.run.Phase == ledger.PhaseSubmitting && h.run.Reason == "" && !h.run.State.Terminal()
+}
+
+// outageWords say that a run's provider gives no answer, or nothing of use, and
+// since when; empty where it does.
+func outageWords(run ledger.Run) string {
+	switch {
+	case control.Silent(run):
+		return fmt.Sprintf("%s gives no answer%s; it is asked until it does", run.Provider, messageWords(run))
+	case run.Phase == ledger.PhaseSubmitting && run.State == sdk.StatePending && run.Reason == sdk.ReasonInfrastructure:
+		return fmt.Sprintf("%s can't be sent the launch at present%s; it is tried again", run.Provider, messageWords(run))
+	}
+	return ""
+}

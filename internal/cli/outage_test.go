@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/internal/testwait"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// becomes writes a state that isn't final.
+func (s *scripted) becomes(id sdk.ID, phase ledger.Phase, state sdk.JobState, why sdk.Reason, message string) {
+	s.w.t.Helper()
+	s.write(id, ledger.NewEvent{Attempt: 1, Kind: ledger.KindObserved, Actor: "engine",
+		Change: ledger.Change{V: 1, Phase: phase, State: state, Reason: &why, Message: &message}})
+}
+
+// TestSilenceIsTold: that a provider doesn't answer is said once on stderr, what
+// changes of it once, and that it answers again once; of a run that ends there is
+// nothing more to say.
+func TestSilenceIsTold(t *testing.T) {
+	w := newWorld(t)
+	said := func(what string) {
+		testwait.Until(t, soon, what, func() bool { return strings.Contains(w.err.String(), what) })
+	}
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.becomes(id, ledger.PhaseSubmitting, sdk.StatePending, sdk.ReasonUnknown, "no answer since 2026-05-04T12:00:00Z: run job: provider local: HTTP 503")
+		said("local gives no answer: no answer since 2026-05-04T12:00:00Z")
+		s.move() // nothing new
+		s.becomes(id, ledger.PhaseSubmitting, sdk.StatePending, sdk.ReasonUnknown, "no answer since 2026-05-04T12:00:00Z; the start time-out has passed: HTTP 503")
+		said("the start time-out has passed")
+		s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, "", "")
+		said("local answers again")
+		s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonImagePull, "of no concern")
+		s.becomes(id, ledger.PhaseRunning, sdk.StateRunning, sdk.ReasonUnknown, "no answer since 2026-05-04T13:00:00Z: cut")
+		said("2026-05-04T13:00:00Z: cut")
+		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	}
+	if got := w.run("run", "--", "true"); got != 0 {
+		t.Errorf("exit %d", got)
+	}
+	w.engine.wg.Wait()
+	text := w.err.String()
+	for part, n := range map[string]int{"gives no answer": 3, "answers again": 1, "of no concern": 0, "13:00:00Z": 1} {
+		if got := strings.Count(text, part); got != n {
+			t.Errorf("%q stands there %d times, want %d:\n%s", part, got, n, text)
+		}
+	}
+	if w.out.String() != "" {
+		t.Errorf("stdout %q", w.out.String())
+	}
+}
+
+// TestLaunchWithoutAnswer: a launch whose call takes long is told of, unless the
+// driver tells of its progress; so is one that is tried again.
+func TestLaunchWithoutAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.becomes(id, ledger.PhaseSubmitting, sdk.StatePending, "", "")
+		testwait.Until(t, soon, "line about the launch", func() bool {
+			return strings.Contains(w.err.String(), "local hasn't answered the launch yet")
+		})
+		s.becomes(id, ledger.PhaseSubmitting, sdk.StatePending, sdk.ReasonInfrastructure, "HTTP 503")
+		testwait.Until(t, soon, "line about the refusal", func() bool {
+			return strings.Contains(w.err.String(), "local can't be sent the launch at present: HTTP 503; it is tried again")
+		})
+		s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, "", "")
+		testwait.Until(t, soon, "line about the answer", func() bool { return strings.Contains(w.err.String(), "answers again") })
+		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	}
+	if got := w.runIn(t.Context(), func(f *Factory) { f.quietTime = 20 * time.Millisecond }, "run", "--", "true"); got != 0 {
+		t.Errorf("exit %d", got)
+	}
+	if got := strings.Count(w.err.String(), "hasn't answered the launch"); got != 1 {
+		t.Errorf("told %d times:\n%s", got, w.err.String())
+	}
+}
+
+// TestCancelWithoutProof: the first signal says what stands in the way, and later
+// why there is no proof yet; the second leaves.
+func TestCancelWithoutProof(t *testing.T) {
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.becomes(id, ledger.PhaseSubmitting, sdk.StatePending, sdk.ReasonUnknown, "no answer since 2026-05-04T12:00:00Z: HTTP 503")
+	}
+	i := &interrupts{}
+	done := make(chan int, 1)
+	w.start(func(f *Factory) { f.interrupts, f.quietTime = i, 20*time.Millisecond })
+	go func() { done <- run(t.Context(), w.f, []string{"run", "--", "sh"}) }()
+	said := func(what string) {
+		t.Helper()
+		testwait.Until(t, soon, what, func() bool { return strings.Contains(w.err.String(), what) })
+	}
+	said("gives no answer")
+	i.deliver(os.Interrupt)
+	said("waiting for proof that it is gone, which can't come before local answers; once more leaves at once")
+	said("nothing proves yet that it is gone (pending")
+	i.mu.Lock()
+	i.last = i.last.Add(-2 * sameWish)
+	i.mu.Unlock()
+	i.deliver(os.Interrupt)
+	if got := testwait.Receive(t, soon, "exit", done); got != ExitInterrupted {
+		t.Errorf("exit %d", got)
+	}
+	w.engine.wg.Wait()
+}
+
+// TestPartOfTheOutput: a run whose output is still being fetched has it said that
+// more may come; one that is drained, or follows, hasn't.
+func TestPartOfTheOutput(t *testing.T) {
+	w := newWorld(t)
+	var id sdk.ID
+	w.engine.script = func(s *scripted, run sdk.ID) {
+		id = run
+		s.finish(run, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	}
+	w.ok("run", "--", "true")
+	if w.ok("logs", id.String()); w.err.String() != "" {
+		t.Errorf("of a drained run: %s", w.err.String())
+	}
+	var open sdk.ID
+	w.engine.script = func(s *scripted, run sdk.ID) {
+		open = run
+		cancelled := sdk.ReasonCancelled
+		s.write(run, ledger.NewEvent{Attempt: 1, Kind: ledger.KindEnded, Actor: "engine",
+			Change: ledger.Change{V: 1, Phase: ledger.PhaseEnded, State: sdk.StateCancelled, Reason: &cancelled, EndedAt: w.now}})
+	}
+	k := &quickKeeper{}
+	w.keeper, w.env["WINDLASS_KEEPER"] = k, "on"
+	w.ok("run", "-d", "--", "true")
+	w.engine.wg.Wait()
+	if w.ok("logs", open.String()); !strings.Contains(w.err.String(), "more may come; windlass logs -f "+open.Short()) {
+		t.Errorf("of one that is being fetched: %q", w.err.String())
+	}
+}
