@@ -179,7 +179,9 @@ func (o *output) add(it sdk.LogItem) {
 		c := *it.Entry
 		c.Data = bytes.Clone(c.Data)
 		it.Entry = &c
-		o.entries++
+		if c.Stream != sdk.StreamSystem { // the backend's own words
+			o.entries++
+		}
 		if o.by == nil {
 			o.by = map[sdk.Stream][]byte{}
 		}

@@ -174,10 +174,10 @@ func end(res *sdk.JobStatusResult, job *batchv1.Job, pod *corev1.Pod, main *core
 		res.Message = cmp.Or(oneLine(strings.TrimSpace(strings.Join(words, " "))), res.Message)
 	}
 	ourCancel := pod.Annotations[noteCancel] != "" || job != nil && job.Annotations[noteCancel] != ""
-	disruption := conditionOf(pod, corev1.DisruptionTarget)
+	loss, words := podspec.LossReason(pod)
 	byDeadline := pod.Status.Reason == reasonDeadline
 	switch {
-	case own && t.ExitCode == 0 && !byDeadline && disruption == nil && pod.Status.Reason == "" && !(ourCancel && pod.DeletionTimestamp != nil):
+	case own && t.ExitCode == 0 && !byDeadline && loss == "" && pod.Status.Reason == "" && !(ourCancel && pod.DeletionTimestamp != nil):
 		zero := 0
 		res.ExitCode = &zero
 		finish(sdk.StateSucceeded, sdk.ReasonCompleted)
@@ -187,10 +187,8 @@ func end(res *sdk.JobStatusResult, job *batchv1.Job, pod *corev1.Pod, main *core
 		finish(sdk.StateCancelled, sdk.ReasonCancelled)
 	case byDeadline:
 		finish(sdk.StateFailed, sdk.ReasonTimedOut, pod.Status.Message)
-	case disruption != nil:
-		finish(sdk.StateFailed, disruptionReason(disruption.Reason), disruption.Reason+":", disruption.Message, pod.Status.Message)
-	case podReason(pod.Status.Reason) != "":
-		finish(sdk.StateFailed, podReason(pod.Status.Reason), pod.Status.Reason+":", pod.Status.Message)
+	case loss != "":
+		finish(sdk.StateFailed, loss, words)
 	case t == nil:
 		finish(sdk.StateFailed, sdk.ReasonFailedToStart, pod.Status.Reason, pod.Status.Message, initFailure(pod))
 	case t.Reason == reasonUnknown:

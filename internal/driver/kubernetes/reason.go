@@ -6,8 +6,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/windlass-run/windlass/sdk"
 )
 
 // Words of the kubelet.
@@ -20,35 +18,6 @@ const (
 	reasonUnknown = "ContainerStatusUnknown"
 )
 
-// disruptionReason is who took a pod away.
-// https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
-func disruptionReason(word string) sdk.Reason {
-	switch word {
-	case "PreemptionByScheduler":
-		return sdk.ReasonPreempted
-	case "DeletionByPodGC":
-		return sdk.ReasonNodeLost
-	}
-	return sdk.ReasonEvicted // EvictionByEvictionAPI, DeletionByTaintManager, TerminationByKubelet
-}
-
-// podReason is why a pod failed as a whole; empty where that doesn't tell.
-// https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/kubelet/lifecycle/predicate.go
-func podReason(word string) sdk.Reason {
-	switch {
-	case word == "Evicted":
-		return sdk.ReasonEvicted
-	case word == "Preempting":
-		return sdk.ReasonPreempted
-	case word == "NodeLost", word == "NodeShutdown", word == "Terminated", word == "Shutdown":
-		return sdk.ReasonNodeLost
-	case strings.HasPrefix(word, "OutOf"), word == "UnexpectedAdmissionError", word == "NodeAffinity", word == "NodeName", word == "NodePorts",
-		word == "TaintToleration", word == "PodOSNotSupported", word == "PodOSSelectorNodeLabelDoesNotMatch":
-		return sdk.ReasonFailedToStart
-	}
-	return ""
-}
-
 // signalName names what Kubernetes numbers.
 func signalName(n int32) string {
 	names := map[int32]string{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM"}
@@ -56,15 +25,6 @@ func signalName(n int32) string {
 		return s
 	}
 	return fmt.Sprintf("signal %d", n)
-}
-
-func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i, c := range pod.Status.Conditions {
-		if c.Type == kind && c.Status == corev1.ConditionTrue {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // rawJob and rawPod keep what the cluster says, in its own words.
