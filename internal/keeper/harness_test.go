@@ -655,9 +655,20 @@ func (w *world) running(id sdk.ID) {
 	w.until(id, "running job", func(r ledger.Run) bool { return r.State == sdk.StateRunning })
 }
 
+// finished waits until a run is over. It opens the gates of the run's jobs: those that
+// have one go on from here, however long what came before took.
 func (w *world) finished(id sdk.ID) ledger.Run {
 	w.t.Helper()
-	return w.until(id, "finished run", func(r ledger.Run) bool { return !r.Open() })
+	cloud, err := w.cloud(w.run(id).Identity.Account)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.until(id, "finished run", func(r ledger.Run) bool {
+		if err := cloud.OpenGate(id); err != nil {
+			w.t.Fatal(err)
+		}
+		return !r.Open()
+	})
 }
 
 func (w *world) expect(r ledger.Run, state sdk.JobState, why sdk.Reason) {

@@ -105,7 +105,7 @@ func TestLongStateDir(t *testing.T) {
 	w := newWorldAt(t, dir)
 	w.serve()
 	e := w.engine()
-	id := w.submit(e, spec("sleep", "100ms", ";", "echo", "x"))
+	id := w.submit(e, spec("gate", ";", "echo", "x"))
 	w.handOver(e, w.client(), id)
 	w.expect(w.finished(id), sdk.StateSucceeded, sdk.ReasonCompleted)
 	// A process, too, and whatever TMPDIR says.

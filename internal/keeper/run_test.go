@@ -33,7 +33,7 @@ func TestHandOver(t *testing.T) {
 	w := newWorld(t)
 	k := w.serve()
 	e, c := w.engine(), w.client()
-	words := []string{"mark", "effect", ";", "lines", "300", ";", "sleep", "10s", ";", "lines", "300", ";", "sleep", "1s", ";", "lines", "300", ";", "exit", "7"}
+	words := []string{"mark", "effect", ";", "lines", "300", ";", "gate", ";", "lines", "300", ";", "sleep", "1s", ";", "lines", "300", ";", "exit", "7"}
 	var ids []sdk.ID
 	for range 5 {
 		ids = append(ids, w.submit(e, spec(words...)))
@@ -91,7 +91,7 @@ func TestHandedBack(t *testing.T) {
 			c := w.client()
 			pid := w.spawned(c)
 			e := w.engine()
-			id := w.submit(e, spec("mark", "effect", ";", "lines", "100", ";", "sleep", "800ms", ";", "lines", "100"))
+			id := w.submit(e, spec("mark", "effect", ";", "lines", "100", ";", "gate", ";", "lines", "100"))
 			w.running(id)
 			w.handOver(e, c, id)
 			start := time.Now()
@@ -122,7 +122,7 @@ func TestKilledKeeper(t *testing.T) {
 	e := w.engine()
 	var ids []sdk.ID
 	for range 5 {
-		ids = append(ids, w.submit(e, spec("mark", "effect", ";", "lines", "200", ";", "sleep", "4s", ";", "lines", "200", ";", "exit", "3")))
+		ids = append(ids, w.submit(e, spec("mark", "effect", ";", "lines", "200", ";", "gate", ";", "lines", "200", ";", "exit", "3")))
 	}
 	for _, id := range ids {
 		w.handOver(e, c, id)
@@ -180,7 +180,7 @@ func TestF81StoppedKeeper(t *testing.T) {
 	c := w.client()
 	pid := w.spawned(c)
 	e := w.engine()
-	id := w.submit(e, spec("mark", "effect", ";", "lines", "100", ";", "sleep", "2s", ";", "lines", "100", ";", "exit", "4"))
+	id := w.submit(e, spec("mark", "effect", ";", "lines", "100", ";", "gate", ";", "lines", "100", ";", "exit", "4"))
 	w.running(id)
 	w.handOver(e, c, id)
 	stopped := w.run(id)
@@ -236,7 +236,7 @@ func TestOtherVersion(t *testing.T) {
 	old := w.serve()
 	first := w.client("TOKEN=of-the-first", "CRED=one")
 	e := w.engine("TOKEN=of-the-first", "CRED=one")
-	s := spec("secret", "T", ";", "sleep", "500ms", ";", "exit", "9")
+	s := spec("secret", "T", ";", "gate", ";", "exit", "9")
 	s.Secrets, s.Retries = map[string]sdk.SecretRef{"T": "secret://env/TOKEN"}, 1
 	id := w.submit(e, s)
 	w.running(id)
@@ -331,7 +331,7 @@ func TestClockSteps(t *testing.T) {
 func TestRunsOfADeadCommand(t *testing.T) {
 	w := newWorld(t)
 	e := w.engine()
-	id := w.submit(e, spec("sleep", "500ms"))
+	id := w.submit(e, spec("gate"))
 	w.running(id)
 	ctx, cancel := w.t.Context(), func() {}
 	defer cancel()

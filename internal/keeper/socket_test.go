@@ -161,7 +161,7 @@ func TestFewFiles(t *testing.T) {
 	c.Env = append(c.Env, envFiles+"=40")
 	pid := w.spawned(c)
 	e := w.engine()
-	id := w.submit(e, spec("sleep", "1s", ";", "echo", "x"))
+	id := w.submit(e, spec("gate", ";", "echo", "x"))
 	w.handOver(e, c, id)
 	var all []net.Conn
 	for range 50 {

@@ -36,7 +36,7 @@ func TestOwnSecrets(t *testing.T) {
 	ids := map[string]sdk.ID{}
 	for _, who := range []string{"alice", "bob"} {
 		e := w.engine("TOKEN=of-" + who)
-		id := w.submit(e, tokenSpec(1, "sleep", "700ms", ";", "exit", "1"))
+		id := w.submit(e, tokenSpec(1, "gate", ";", "exit", "1"))
 		w.handOver(e, w.client("TOKEN=of-"+who), id)
 		ids[who] = id
 	}
@@ -55,7 +55,7 @@ func TestOwnSecrets(t *testing.T) {
 // TestSecretsAreGone: a keeper that was restarted has no values, and takes none
 // from whoever comes: the run says so and what to do.
 func TestSecretsAreGone(t *testing.T) {
-	for name, s := range map[string]sdk.JobSpec{"retry": tokenSpec(1, "sleep", "1s", ";", "exit", "1")} {
+	for name, s := range map[string]sdk.JobSpec{"retry": tokenSpec(1, "gate", ";", "exit", "1")} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			first := w.serve(func(o *Options) { o.Home = &Origin{Dir: "/", Env: [][]byte{[]byte("TOKEN=of-the-keeper")}} })
@@ -95,7 +95,7 @@ func TestRenewal(t *testing.T) {
 			w := newWorld(t)
 			w.serve()
 			e, c := w.engine("CRED=old"), w.client("CRED=old")
-			id := w.submit(e, spec("lines", "50", ";", "sleep", "1s", ";", "lines", "50", ";", "exit", "6"))
+			id := w.submit(e, spec("lines", "50", ";", "gate", ";", "lines", "50", ";", "exit", "6"))
 			w.running(id)
 			w.handOver(e, c, id)
 			w.refuse("old", true)
@@ -136,7 +136,7 @@ func TestRefreshedByTheSameCommand(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
 	e, c := w.engine("CRED=chain"), w.client("CRED=chain")
-	id := w.submit(e, spec("sleep", "300ms"))
+	id := w.submit(e, spec("gate"))
 	w.handOver(e, c, id)
 	w.refuse("chain", true)
 	w.until(id, "refusal shown", func(r ledger.Run) bool { return r.State == sdk.StateUnknown })
@@ -281,7 +281,7 @@ func TestProviderThatCanNotBeOpened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			e := w.engine()
-			id := w.submit(e, spec("lines", "20", ";", "sleep", "300ms", ";", "lines", "20", ";", "exit", "5"))
+			id := w.submit(e, spec("lines", "20", ";", "gate", ";", "lines", "20", ";", "exit", "5"))
 			w.running(id)
 			if err := e.Close(w.ctx()); err != nil {
 				t.Fatal(err)
@@ -327,7 +327,7 @@ func TestBrokenConfigIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.serve()
 	e, c := w.engine(), w.client("FAULT=config")
-	id := w.submit(e, spec("sleep", "200ms"))
+	id := w.submit(e, spec("gate"))
 	err := c.Take(w.ctx(), id)
 	if sdk.CodeOf(err) != sdk.InvalidArgument || !strings.Contains(err.Error(), "windlass.yaml:3:1") {
 		t.Errorf("got %v", err)
@@ -343,7 +343,7 @@ func TestBrokenProviderHoldsUpNone(t *testing.T) {
 	w := newWorld(t)
 	e := w.engine("NAMES=fake,slow")
 	stuck := w.submitOn(e, "slow", spec("hang"))
-	id := w.submit(e, spec("sleep", "200ms"))
+	id := w.submit(e, spec("gate"))
 	w.running(stuck)
 	if err := e.Close(w.ctx()); err != nil {
 		t.Fatal(err)
@@ -458,7 +458,7 @@ func TestSurroundingsStayInMemory(t *testing.T) {
 	c := w.client(vars...)
 	w.spawned(c)
 	e := w.engine(vars...)
-	s := tokenSpec(1, "sleep", "3s", ";", "exit", "1")
+	s := tokenSpec(1, "gate", ";", "exit", "1")
 	id := w.submit(e, s)
 	w.handOver(e, c, id)
 	w.running(id)
@@ -515,7 +515,7 @@ func TestF84LeakyDriver(t *testing.T) {
 	const canary = "canary-leak-91c7d05e2f"
 	vars := []string{"TOKEN=" + canary}
 	e := w.engine(vars...)
-	s := tokenSpec(1, "sleep", "500ms", ";", "exit", "1")
+	s := tokenSpec(1, "gate", ";", "exit", "1")
 	id := w.submit(e, s)
 	w.handOver(e, w.client(append(vars, "FAULT=leak")...), id)
 	r := w.finished(id)

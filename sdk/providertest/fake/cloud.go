@@ -223,6 +223,23 @@ func (c *Cloud) Describe(id string) []byte {
 	return out
 }
 
+// OpenGate lets the jobs of a run go on that wait at a `gate`, or will; of all runs
+// where the ID is zero. It is the end of an input that has nothing in it.
+func (c *Cloud) OpenGate(run sdk.ID) error {
+	views, err := c.store.all()
+	if err != nil {
+		return err
+	}
+	for _, v := range views {
+		if run.IsZero() || v.rec.RunID == run {
+			if err := c.store.endStdin(v.rec.ID, stdinFact{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Vanish removes a job behind everyone's back, and reports whether it was there.
 func (c *Cloud) Vanish(id string) bool {
 	v, _ := c.store.load(id)

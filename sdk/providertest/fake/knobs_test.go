@@ -1,6 +1,7 @@
 package fake_test
 
 import (
+	"encoding/json"
 	"context"
 	"errors"
 	"io"
@@ -399,6 +400,54 @@ func TestStdinEndsWithTheProvider(t *testing.T) {
 		}
 		if out, _ := b.logs(res.Handle, true); out != "half" {
 			t.Errorf("got %q", out)
+		}
+	})
+}
+
+// runOf is the run that a job was made for.
+func runOf(t *testing.T, b *bench, h sdk.JobHandle) sdk.ID {
+	t.Helper()
+	var rec struct {
+		Run sdk.ID `json:"run_id"`
+	}
+	if err := json.Unmarshal(b.cloud.Describe(h.ID), &rec); err != nil || rec.Run.IsZero() {
+		t.Fatalf("%s: %v", b.cloud.Describe(h.ID), err)
+	}
+	return rec.Run
+}
+
+// TestGate: a job waits at its gate, however long, until that is opened for its run or
+// for all; one that is cancelled doesn't, and one that comes to an open gate goes on.
+func TestGate(t *testing.T) {
+	virtual(t, fake.Settings{}, fake.Knobs{}, func(t *testing.T, b *bench) {
+		one, two, three := b.run("echo", "a", ";", "gate", ";", "echo", "b"), b.run("gate"), b.run("gate", ";", "exit", "3")
+		slow := b.run("sleep", "1h", ";", "gate")
+		time.Sleep(time.Minute)
+		for _, h := range []sdk.JobHandle{one, two, three, slow} {
+			if got := b.state(h); got != sdk.StateRunning {
+				t.Errorf("%s before its gate is open", got)
+			}
+		}
+		if err := b.cloud.OpenGate(runOf(t, b, one)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if a, z := b.state(one), b.state(two); a != sdk.StateSucceeded || z != sdk.StateRunning {
+			t.Errorf("%s and %s", a, z)
+		}
+		if out, _ := b.logs(one, true); out != "a\nb\n" {
+			t.Errorf("%q", out)
+		}
+		if err := b.cloud.OpenGate(sdk.ID{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if a, z, s := b.state(two), b.state(three), b.state(slow); a != sdk.StateSucceeded || z != sdk.StateFailed || s != sdk.StateRunning {
+			t.Errorf("%s, %s and %s", a, z, s)
+		}
+		time.Sleep(time.Hour)
+		if s := b.state(slow); s != sdk.StateSucceeded {
+			t.Errorf("%s behind an open gate", s)
 		}
 	})
 }

@@ -42,6 +42,7 @@ func Steps() []StepDoc {
 		{"long_line", "n", "long-line N", "Writes n times x and a newline."},
 		{"sleep", "for", "sleep DURATION", "Waits."},
 		{"hang", "", "hang", "Goes on until it is cancelled."},
+		{"gate", "", "gate", "Waits until a test opens it: the clock says nothing. A job has one."},
 		{"exit", "n", "exit N | true | false", "Ends with code n."},
 		{"signal", "name", "signal NAME", "Is ended by the signal name."},
 		{"oom", "n", "oom [N]", "Is killed for memory and ends with code n (137 when left out as words); with 0 it succeeded, with the kill observed."},
@@ -156,7 +157,7 @@ func parseStep(verb string, args []string) (steps []Step, msg string) {
 			steps = append(steps, Step{Do: "output", Text: fmt.Sprintf("arg %x\n", a)})
 		}
 		return steps, ""
-	case "true", "false", "hang", "child-oom", "ignore-term", "pwd", "user", "cat":
+	case "true", "false", "hang", "gate", "child-oom", "ignore-term", "pwd", "user", "cat":
 		if !want(0) {
 			return nil, "takes no words"
 		}

@@ -249,6 +249,12 @@ func (b *builder) step(s Step, stdin *stdinFact) bool {
 		b.reach(b.now.Add(time.Duration(s.For)))
 	case "hang":
 		b.hang()
+	case "gate":
+		if gate := stdin; gate == nil {
+			b.hang()
+		} else {
+			b.reach(later(b.now, gate.At))
+		}
 	case "exit":
 		b.exit(int(s.N))
 	case "signal":
