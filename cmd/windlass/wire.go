@@ -24,6 +24,9 @@ import (
 
 // openStore opens the ledger of a state folder.
 func openStore(ctx context.Context, dir string, a cli.Access) (ledger.Store, error) {
+	if err := enoughFiles(); err != nil {
+		return nil, err
+	}
 	s, err := sqlite.Open(ctx, dir, sqlite.Options{Reading: a != cli.ToWrite, Inspect: a == cli.ToInspect})
 	if err != nil {
 		return nil, err // not a typed nil
