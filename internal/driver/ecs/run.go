@@ -30,7 +30,7 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		return sdk.RunJobResult{}, err
 	}
 	if err := p.session.CheckAccount(ctx, opRun); err != nil {
-		return sdk.RunJobResult{}, err
+		return sdk.RunJobResult{}, p.unsent(err)
 	}
 	visible, err := p.secrets.Reveal(ctx, opRun, l.Secrets)
 	if err != nil {
@@ -43,14 +43,14 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	}
 	version, err := p.ensureDefinition(ctx, req.Definition, 0)
 	if err != nil {
-		return sdk.RunJobResult{}, err
+		return sdk.RunJobResult{}, p.unsent(err)
 	}
 	in := req.Run.input(visible)
 	task, adopted, err := p.start(ctx, in)
 	if noDefinition(err) {
 		// Another process deregistered it since, or lists lag.
 		if _, err := p.ensureDefinition(ctx, req.Definition, version); err != nil {
-			return sdk.RunJobResult{}, err
+			return sdk.RunJobResult{}, p.unsent(err)
 		}
 		task, adopted, err = p.start(ctx, in)
 	}
@@ -71,6 +71,17 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		prefix: req.Definition.Container.LogOptions["awslogs-stream-prefix"]}, p.clock.Now())
 	p.tasks.seen(h, task)
 	return sdk.RunJobResult{Handle: h, Adopted: adopted}, nil
+}
+
+// unsent is the error of what comes before the task is started. Whatever became of
+// that call, this send has made no task: the launch isn't in doubt for it.
+func (p *provider) unsent(err error) error {
+	if sdk.IsClear(err) || sdk.CodeOf(err) == sdk.Canceled {
+		return err
+	}
+	e := p.fail(sdk.Aborted, opRun, fmt.Errorf("the task was not started yet: %w", err))
+	e.Retryable, e.Reason, e.RetryAfter = true, sdk.ReasonInfrastructure, sdk.RetryAfter(err)
+	return e
 }
 
 // The first and the last wait for a revision that was registered and that RunTask
