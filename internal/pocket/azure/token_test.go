@@ -2,6 +2,7 @@ package azure
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -252,7 +253,8 @@ func TestAzidentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	identity, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{ClientOptions: c.options})
+	// The library keeps an identity's token for the whole process.
+	identity, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{ClientOptions: c.options, ID: azidentity.ClientID(rand.Text())})
 	if err != nil {
 		t.Fatal(err)
 	}
