@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
@@ -65,6 +66,10 @@ func Words(e *sdk.Error, _ int, body []byte) bool {
 		e.Code = sdk.Unimplemented
 	default:
 		e.Code, e.Retryable = sdk.Unavailable, true
+		// https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/util/util.go
+		if strings.Contains(g.Message, "cannot shutdown a completed workflow") {
+			e.Code, e.Retryable = sdk.FailedPrecondition, false
+		}
 	}
 	return true
 }

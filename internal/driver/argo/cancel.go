@@ -37,7 +37,7 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 	}
 	if err := p.client.Terminate(ctx, opCancel, r.Handle.ID, r.Handle.Metadata[keyUID]); err != nil {
 		// It may have ended in between, which Argo Server refuses.
-		if sdk.IsClear(err) || p.server != nil {
+		if sdk.IsClear(err) {
 			if res, e := gone(); res != nil && e == nil {
 				return *res, nil
 			}

@@ -17,6 +17,14 @@ func (s *Server) control() {
 	for {
 		changed := s.cluster.Changed()
 		var next time.Duration
+		if s.tuned().Asleep {
+			select {
+			case <-s.poke:
+				continue
+			case <-s.ctx.Done():
+				return
+			}
+		}
 		for _, raw := range s.cluster.Objects(plural, labels.Everything()) {
 			w := &workflow{}
 			if err := json.Unmarshal(raw, w); err != nil {

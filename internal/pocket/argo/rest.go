@@ -251,7 +251,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c call) {
 	}
 	// Where there is no log the stream is empty: the server only notes that for itself.
 	// https://github.com/argoproj/argo-workflows/blob/v4.0.5/util/logs/workflow-logger.go
-	lines := &entryWriter{ResponseWriter: w, pod: c.name}
+	lines := &entryWriter{ResponseWriter: w, pod: c.name, s: s, limit: s.cutAt(c.name)}
 	if err := s.cluster.Log(lines, r, c.name, q); err != nil {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusOK)
@@ -265,6 +265,9 @@ type entryWriter struct {
 	http.ResponseWriter
 	pod  string
 	left []byte
+	s    *Server
+	// limit is how many bytes may still be written, -1 for all; at is how many were.
+	limit, at int
 }
 
 // Unwrap is for http.ResponseController.
@@ -297,6 +300,32 @@ func (e *entryWriter) entry(line []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.ResponseWriter.Write(append(raw, '\n'))
+	raw = append(raw, '\n')
+	if e.limit >= 0 && e.at+len(raw) > e.limit {
+		_, _ = e.ResponseWriter.Write(raw[:e.limit-e.at]) // it is about to be cut
+		_ = http.NewResponseController(e.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	e.at += len(raw)
+	e.s.reached(e.pod, e.at)
+	_, err = e.ResponseWriter.Write(raw)
 	return err
+}
+
+// cutAt is after how many bytes a stream that is opened now is cut: each gets further
+// than those before.
+func (s *Server) cutAt(name string) int {
+	cut := s.cluster.LogCut()
+	if cut <= 0 {
+		return -1
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.furthest[name] + cut*8
+}
+
+func (s *Server) reached(name string, at int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.furthest[name] = max(s.furthest[name], at)
 }

@@ -33,6 +33,8 @@ type Knobs struct {
 	NoExitCode bool
 	// CollectPods has the controller delete each pod once it has ended.
 	CollectPods bool
+	// Asleep has the controller look at nothing.
+	Asleep bool
 	// Postponed keeps Workflows from being begun, with these words.
 	Postponed string
 	// Archive keeps Workflows that have ended beyond their deletion, for Argo Server.
@@ -60,6 +62,8 @@ type Server struct {
 	// were deleted after they had ended.
 	kept    map[string][]byte
 	archive map[string]*workflow
+	// furthest is how far any stream of a Workflow's log has come, in bytes.
+	furthest map[string]int
 }
 
 var (
@@ -72,7 +76,7 @@ const plural = "workflows"
 // New returns a cluster without objects.
 func New(o Options) *Server {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Server{ctx: ctx, stop: stop, poke: make(chan struct{}, 1), kept: map[string][]byte{}, archive: map[string]*workflow{}}
+	s := &Server{ctx: ctx, stop: stop, poke: make(chan struct{}, 1), kept: map[string][]byte{}, archive: map[string]*workflow{}, furthest: map[string]int{}}
 	s.cluster = kube.New(kube.Options{Executor: emissary{o.Executor, s}, Record: o.Record, Seed: o.Seed, Kinds: map[string]kube.Kind{
 		plural: {Group: "argoproj.io/v1alpha1", Name: "Workflow", New: func() metav1.Object { return &workflow{} }, Check: check},
 	}})

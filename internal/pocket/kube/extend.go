@@ -155,12 +155,12 @@ func (s *Server) Answer(ctx context.Context, method, path string, query url.Valu
 	return s.answer(c), nil
 }
 
-// Log writes a pod's log as a stream, like that of the API. What can't be read is
-// returned; nothing was written then.
+// Log writes a pod's log as a stream, like that of the API, and uncut. What can't be
+// read is returned; nothing was written then.
 func (s *Server) Log(w http.ResponseWriter, r *http.Request, pod string, query url.Values) error {
 	r = r.Clone(r.Context())
 	r.URL.RawQuery = query.Encode()
-	c := call{request: r, resource: "pods", name: pod, verb: "log", sub: "log"}
+	c := call{request: r, resource: "pods", name: pod, verb: "log", sub: "log", uncut: true}
 	if _, err := s.readOf(c); err != nil {
 		return err
 	}
@@ -172,4 +172,11 @@ func (s *Server) Log(w http.ResponseWriter, r *http.Request, pod string, query u
 // the call. It reports whether the stream may go on; else it is answered.
 func (s *Server) Stream(w http.ResponseWriter, r *http.Request, action string) bool {
 	return !disturbed(w, r, s.serve, action)
+}
+
+// LogCut is the knob of that name.
+func (s *Server) LogCut() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.knobs.LogCut
 }

@@ -199,7 +199,10 @@ func (s *Server) serveLog(ctx context.Context, w http.ResponseWriter, c call) {
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(http.StatusOK)
 	control := http.NewResponseController(w)
-	limit := s.cutAt(c.name)
+	limit := -1
+	if !c.uncut {
+		limit = s.cutAt(c.name)
+	}
 	for {
 		text, from, done, changed := s.more(c.name, r)
 		if limit >= 0 && from+len(text) > limit {

@@ -72,6 +72,8 @@ type call struct {
 	body                      []byte
 	request                   *http.Request
 	meta                      bool
+	// uncut: the knob LogCut is somebody else's.
+	uncut bool
 }
 
 // ServeHTTP implements http.Handler.

@@ -5,6 +5,7 @@
 package podlog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -108,6 +109,8 @@ type tail struct {
 	// given counts the items with bytes. met: what is lost at the end was told.
 	given int
 	met   bool
+	// held is a last line without an end as the read before had it.
+	held piece
 	// wait is the time until the next look; healthy is when one last succeeded.
 	wait    time.Duration
 	healthy time.Time
@@ -276,6 +279,10 @@ func (t *tail) read(ctx context.Context, c Container, follow bool) (clean bool, 
 	switch {
 	case !c.Ended:
 		return true, nil
+	case partial && t.r.Split != nil && !t.seen(last):
+		// A part of a line would be split as if it were one.
+		t.given++
+		return true, nil
 	case partial && !t.take(old, last), !partial && len(lines.buf) > 0:
 		return false, nil
 	case !old.met && !t.met:
@@ -284,6 +291,13 @@ func (t *tail) read(ctx context.Context, c Container, follow bool) (clean bool, 
 		t.gap("the node rotated the log before it was read to the end")
 	}
 	return true, nil
+}
+
+// seen reports whether the read before ended in the same part of a line.
+func (t *tail) seen(last piece) bool {
+	same := t.held.stamp.Equal(last.stamp) && bytes.Equal(t.held.data, last.data)
+	t.held = piece{stamp: last.stamp, data: bytes.Clone(last.data)}
+	return same
 }
 
 func (t *tail) absent(err error) error {
