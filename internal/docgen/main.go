@@ -58,6 +58,7 @@ func documents() []document {
 		{"docs/providers.md", providers},
 		{"docs/states.md", states},
 		{"docs/state-machine.md", machine},
+		{"docs/exec-environments.md", environments},
 		{"docs/pocket.md", pocket},
 		{"docs/pocket-gcp.md", pocketGCP},
 		{"docs/pocket-digitalocean.md", pocketDigitalOcean},

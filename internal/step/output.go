@@ -55,8 +55,26 @@ func (k *kept) add(b *budget, data []byte) {
 	k.cut = n < len(data)
 }
 
+// Outputs describes what a step gives out to templates.
+func Outputs() [][2]string {
+	return [][2]string{
+		{"exit_code", "the command's own exit code, a number; null when none is known"},
+		{"stdout", "what it wrote there, and to stderr too where the backend keeps both as one"},
+		{"stderr", "what it wrote there; null where the backend keeps both as one"},
+		{"run_id", "the ID of its run; null on a remote runner"},
+		{"state", "succeeded or failed"},
+		{"reason", "why it is in that state (docs/states.md); null on a remote runner"},
+		{"verdict", "how much of its output is there, such as complete; null on a remote runner"},
+		{"duration", "from its start to the proof of its end, such as 1.5s"},
+	}
+}
+
 func outputKeys() []string {
-	return []string{"exit_code", "stdout", "stderr", "run_id", "state", "reason", "verdict", "duration"}
+	var out []string
+	for _, x := range Outputs() {
+		out = append(out, x[0])
+	}
+	return out
 }
 
 // Verdict says how much of the output templates have: the run's own verdict, or

@@ -45,7 +45,7 @@ type entry struct {
 // entries are the keys of a step's config, in the order of the documents.
 func entries() []entry {
 	return []entry{
-		{name: "image", shape: shapeText, doc: "The container image."},
+		{name: "image", shape: shapeText, doc: "The container image.", fallback: "needed, but on a provider that runs programs of this machine"},
 		{name: "command", shape: shapeList, doc: "The command as a list, which no shell re-reads. Each word is one argument, whatever a template puts into it.", fallback: "the image's own"},
 		{name: "env", shape: shapeMap, doc: "Variables by name. A number is put in quotes."},
 		{name: "secrets", shape: shapeMap, doc: "References by name, such as secret://env/TOKEN. They are resolved on the way to the job, and no value stands in the record."},
@@ -79,6 +79,30 @@ func tmpfsEntries() []entry {
 		{name: "target", shape: shapeText, required: true, doc: "The absolute path in the job."},
 		{name: "size", shape: shapeSize, doc: "Its most bytes, such as 16Mi.", fallback: "the backend's"},
 	}
+}
+
+// Key describes a key of a step's config, for the documents.
+type Key struct{ Name, Doc, Default string }
+
+// Keys describes the keys of a step's config.
+func Keys() []Key { return keysOf(entries()) }
+
+// MountKeys describes the keys of an entry of mounts.
+func MountKeys() []Key { return keysOf(mountEntries()) }
+
+// TmpfsKeys describes the keys of an entry of tmpfs.
+func TmpfsKeys() []Key { return keysOf(tmpfsEntries()) }
+
+func keysOf(es []entry) []Key {
+	var out []Key
+	for _, e := range es {
+		k := Key{e.name, e.doc, e.fallback}
+		if e.required {
+			k.Default = "needed"
+		}
+		out = append(out, k)
+	}
+	return out
 }
 
 func stepEntries() []entry {

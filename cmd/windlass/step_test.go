@@ -1,0 +1,232 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/windlass-run/windlass/internal/testwait"
+)
+
+// onSteps is the program with a provider called build on Docker and a remote
+// runner called far.
+func onSteps(t *testing.T) *runnerServer {
+	t.Helper()
+	s := onRunner(t)
+	var config strings.Builder
+	for _, name := range []string{"build.windlass.yaml", "far.windlass.yaml"} {
+		b, err := os.ReadFile(filepath.Join("../../examples/step", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Write(b)
+	}
+	s.write("windlass.yaml", strings.Replace(config.String(), "127.0.0.1:9443", s.addr, 1))
+	return s
+}
+
+func (p *program) write(name, text string) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestStepDocument runs the examples of docs/exec-environments.md.
+func TestStepDocument(t *testing.T) {
+	t.Parallel()
+	s := onSteps(t)
+	for name, want := range map[string]string{
+		"local-docker.yaml":       "measured 42, then exit code 3\n",
+		"provider-ephemeral.yaml": "hello from a provider\n",
+		"remote-runner.yaml":      "hello from afar, with a secret of 20 bytes\n",
+	} {
+		b, err := os.ReadFile(filepath.Join("../../examples/step", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.write(name, strings.ReplaceAll(string(b), "image: busybox\n", "image: busybox:local\n"))
+		out, code := s.do("step", "run", name)
+		if code != 0 || !strings.HasSuffix(out, want) {
+			t.Errorf("%s: exit %d, %q", name, code, out)
+		}
+	}
+	s.settled("the examples")
+	if _, code := s.do("ledger", "verify"); code != 0 {
+		t.Errorf("verify: exit %d", code)
+	}
+}
+
+// settled waits until nothing is left to do for any run, and looks for objects
+// that are left: a remote runner proves and cleans at its side, a moment later.
+func (s *runnerServer) settled(after string) {
+	s.t.Helper()
+	testwait.Until(s.t, soon, "no unfinished run after "+after, func() bool {
+		out, code := s.do("ps", "-a", "--json")
+		return code == 0 && !strings.Contains(out, `"finished_at": null`)
+	})
+	s.nothingLeft()
+}
+
+// stepPlaces are the environments that a Docker engine is enough for, as keys of
+// a step's config.
+func stepPlaces() map[string]string {
+	return map[string]string{
+		"local-docker":       "exec_env: local-docker",
+		"provider-ephemeral": "exec_env: provider-ephemeral, provider: build",
+		"remote runner":      "exec_env: far",
+	}
+}
+
+func oneStep(config string) string {
+	return "steps:\n  - {name: only, type: step.sandbox_exec, config: {image: 'busybox:local', " + config + "}}\n"
+}
+
+// TestF77StepCancel: Ctrl-C reaches the container wherever the step runs, with
+// what it started, also one that ignores TERM; the command ends with 130 once it
+// is gone, and nothing is left.
+func TestF77StepCancel(t *testing.T) {
+	t.Parallel()
+	s := onSteps(t)
+	for name, place := range stepPlaces() {
+		trap := `exit 9`
+		if name == "local-docker" {
+			trap = ``
+		}
+		s.write("f.yaml", oneStep(place+`, command: [sh, -c, 'trap "`+trap+`" TERM; sleep 1000 & echo up; while :; do sleep 0.1; done']`))
+		cmd := s.command("step", "run", "f.yaml")
+		var out, errs lockedBuffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		testwait.Until(t, soon, "the step on "+name, func() bool { return strings.Contains(out.String(), "up\n") })
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // the code tells
+		if code := cmd.ProcessState.ExitCode(); code != 130 {
+			t.Errorf("%s: exit %d: %s", name, code, errs.String())
+		}
+		s.settled(name)
+	}
+	var v struct {
+		Data []struct{ State string }
+	}
+	list, _ := s.do("ps", "-a", "--json")
+	if err := json.Unmarshal([]byte(list), &v); err != nil || len(v.Data) != len(stepPlaces()) {
+		t.Fatalf("%v: %s", err, list)
+	}
+	for _, r := range v.Data {
+		if r.State != "cancelled" {
+			t.Errorf("a run is %s", r.State)
+		}
+	}
+}
+
+// TestStepTimeout: the time-out ends the container wherever the step runs.
+func TestStepTimeout(t *testing.T) {
+	t.Parallel()
+	s := onSteps(t)
+	for name, place := range stepPlaces() {
+		s.write("f.yaml", oneStep(place+`, timeout: 2s, command: [sh, -c, 'sleep 1000']`))
+		if out, code := s.do("step", "run", "f.yaml"); code != 124 {
+			t.Errorf("%s: exit %d, %q", name, code, out)
+		}
+		s.settled(name)
+	}
+}
+
+// TestStepStrict: an unset profile is strict on local-docker and the remote
+// runner, for real, and a code comes back from each.
+func TestStepStrict(t *testing.T) {
+	t.Parallel()
+	s := onSteps(t)
+	for name, place := range stepPlaces() {
+		s.write("f.yaml", oneStep(place+`, command: [sh, -c, 'touch /x 2>/dev/null || echo read-only; ls /sys/class/net; exit 7']`))
+		if out, code := s.do("step", "run", "f.yaml"); code != 7 || out != "read-only\nlo\n" {
+			t.Errorf("%s: exit %d, %q", name, code, out)
+		}
+	}
+	for config, want := range map[string]int{
+		"command: [no-such-program]": 127, "command: [/etc]": 126, "network: host": 125, "memory_limit: 512Mi": 125,
+		"command: [sh, -c, 'exit 3'], fail_on_error: false": 0,
+	} {
+		s.write("f.yaml", oneStep(config))
+		if out, code := s.do("step", "run", "f.yaml"); code != want {
+			t.Errorf("%s: exit %d, want %d: %s", config, code, want, out)
+		}
+	}
+}
+
+// TestStepJSON: the events of a file, each a line, with the run's ID or null.
+func TestStepJSON(t *testing.T) {
+	t.Parallel()
+	s := onSteps(t)
+	for name, place := range stepPlaces() {
+		s.write("f.yaml", oneStep(place+`, command: [echo, hi]`))
+		out, code := s.do("step", "run", "--json", "f.yaml")
+		if code != 0 {
+			t.Fatalf("%s: exit %d", name, code)
+		}
+		var kinds, data string
+		for line := range strings.Lines(out) {
+			var e struct {
+				Event string
+				Data  []byte
+				Step  struct {
+					RunID    *string `json:"run_id"`
+					ExitCode *int    `json:"exit_code"`
+				}
+			}
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatalf("%s: %v: %s", name, err, line)
+			}
+			kinds += e.Event + " "
+			data += string(e.Data)
+			if e.Event == "step_end" && (e.Step.ExitCode == nil || *e.Step.ExitCode != 0 || (e.Step.RunID == nil) != (name == "remote runner")) {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+		if !strings.HasPrefix(kinds, "step_begin ") || !strings.HasSuffix(kinds, "output step_end ") || data != "hi\n" {
+			t.Errorf("%s: %s, %q", name, kinds, data)
+		}
+	}
+}
+
+// TestF84StepSecret: a secret reaches the step as a file, and nothing of it stays.
+func TestF84StepSecret(t *testing.T) {
+	t.Parallel()
+	s := onSteps(t)
+	s.write("f.yaml", oneStep("secrets: {ALLOWED: 'secret://env/ALLOWED'}, command: [sh, -c, 'wc -c < /run/secrets/ALLOWED; env']"))
+	out, code := s.do("step", "run", "f.yaml")
+	if code != 0 || !strings.HasPrefix(out, "20\n") || strings.Contains(out, "canary") {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	s.write("f.yaml", oneStep("secrets: {NOT_HERE: 'secret://env/NOT_HERE'}"))
+	if _, code := s.do("step", "run", "f.yaml"); code != 125 {
+		t.Errorf("a secret that isn't here: exit %d", code)
+	}
+	list, _ := s.do("ps", "-a", "-q")
+	if n := len(strings.Fields(list)); n != 1 {
+		t.Errorf("%d runs, want 1", n)
+	}
+	err := filepath.WalkDir(s.stateDir(), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if strings.Contains(string(b), "canary-of-the-runner") {
+			t.Errorf("%s has the secret", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
