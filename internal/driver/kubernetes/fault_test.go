@@ -91,6 +91,10 @@ func TestEvicted(t *testing.T) {
 	if st := w.Ended(p, h); st.State != sdk.StateFailed || st.Reason != sdk.ReasonEvicted || st.Raw["pod.reason"] != "Evicted" {
 		t.Errorf("got %s %s, %v", st.State, st.Reason, st.Raw)
 	}
+	w.cluster.DeletePod(w.only())
+	if st := w.Status(p, h); st.State != sdk.StateFailed || st.Reason != sdk.ReasonEvicted || !strings.Contains(st.Message, "DisruptionTarget") {
+		t.Errorf("without its pod: %s %s, %s", st.State, st.Reason, st.Message)
+	}
 }
 
 // TestF24TwoPods: a second pod of a Job is shown and its output read.

@@ -182,6 +182,11 @@ func end(res *sdk.JobStatusResult, job *batchv1.Job, pod *corev1.Pod, main *core
 		res.ExitCode = &zero
 		finish(sdk.StateSucceeded, sdk.ReasonCompleted)
 	case pod.Status.Phase == corev1.PodSucceeded:
+		// Kubernetes calls it completed, even if it was just being taken away.
+		if own {
+			zero := 0
+			res.ExitCode = &zero
+		}
 		finish(sdk.StateSucceeded, sdk.ReasonCompleted, pod.Status.Message)
 	case ourCancel && (byDeadline || pod.DeletionTimestamp != nil):
 		finish(sdk.StateCancelled, sdk.ReasonCancelled)
@@ -248,6 +253,10 @@ func withoutPod(res *sdk.JobStatusResult, job *batchv1.Job) {
 			res.State, res.Reason = sdk.StateCancelled, sdk.ReasonCancelled
 		case failed.Reason == batchv1.JobReasonDeadlineExceeded:
 			res.Reason = sdk.ReasonTimedOut
+		case failed.Reason == batchv1.JobReasonPodFailurePolicy && strings.Contains(failed.Message, " condition "+string(corev1.DisruptionTarget)+" "):
+			// Who took it away went with the pod. Of a code that stands here nothing
+			// says whether it was the process's.
+			res.Reason = sdk.ReasonEvicted
 		}
 	case cancelled && suspended != nil && job.Status.Active == 0:
 		res.State, res.Reason, res.EndedAt, res.Message = sdk.StateCancelled, sdk.ReasonCancelled, suspended.LastTransitionTime.UTC(), "cancelled before the container was started"

@@ -67,6 +67,7 @@ func TestF21Ends(t *testing.T) {
 		"evicted":              {terminated(corev1.PodFailed, 137, "Error", because("Evicted")), sdk.StateFailed, sdk.ReasonEvicted, 137, false},
 		"preempted":            {terminated(corev1.PodFailed, 137, "Error", disrupted("PreemptionByScheduler")), sdk.StateFailed, sdk.ReasonPreempted, 137, false},
 		"tainted":              {terminated(corev1.PodFailed, 137, "Error", disrupted("DeletionByTaintManager")), sdk.StateFailed, sdk.ReasonEvicted, 137, false},
+		"left with 0":          {terminated(corev1.PodSucceeded, 0, "Completed", disrupted("DeletionByTaintManager")), sdk.StateSucceeded, sdk.ReasonCompleted, 0, false},
 		"node gone":            {terminated(corev1.PodFailed, 137, "ContainerStatusUnknown", disrupted("DeletionByPodGC")), sdk.StateFailed, sdk.ReasonNodeLost, none, false},
 		"kubelet lost it":      {terminated(corev1.PodFailed, 137, "ContainerStatusUnknown"), sdk.StateFailed, sdk.ReasonInfrastructure, none, false},
 		"no such program":      {terminated(corev1.PodFailed, 128, "StartError", never), sdk.StateFailed, sdk.ReasonInvalidSpec, none, false},

@@ -60,7 +60,9 @@ func (s *Server) reconcile(j *batchv1.Job) {
 	lost := int32(made - len(pods)) //nolint:gosec // a Job has a pod or two
 	switch suspend := j.Spec.Suspend != nil && *j.Spec.Suspend; {
 	case succeeded > 0:
-		condition(next, batchv1.JobComplete, corev1.ConditionTrue, "CompletionsReached", "Reached expected number of succeeded pods")
+		for _, kind := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
+			condition(next, kind, corev1.ConditionTrue, batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods")
+		}
 		done := now()
 		next.Status.CompletionTime = &done
 	case suspend && active > 0:
@@ -75,13 +77,53 @@ func (s *Server) reconcile(j *batchv1.Job) {
 	case suspend:
 		condition(next, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended")
 	case failedPods+lost > 0 && active == 0:
-		condition(next, batchv1.JobFailed, corev1.ConditionTrue, batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit")
+		reason, message := failure(j, pods)
+		condition(next, batchv1.JobFailureTarget, corev1.ConditionTrue, reason, message)
+		condition(next, batchv1.JobFailed, corev1.ConditionTrue, reason, message)
 	case active == 0:
 		s.startPod(j)
 		active = 1
 	}
 	next.Status.Active, next.Status.Failed, next.Status.Succeeded = active, failedPods+lost, succeeded
 	s.put("jobs", next, "MODIFIED")
+}
+
+// failure words a Job's failure as its controller does, whose rules on pods fail the
+// Job.
+// https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/controller/job/pod_failure_policy.go
+func failure(j *batchv1.Job, pods []*corev1.Pod) (reason, message string) {
+	if policy := j.Spec.PodFailurePolicy; policy != nil {
+		for _, pod := range pods {
+			for i, rule := range policy.Rules {
+				if text := matches(rule, pod); text != "" && pod.Status.Phase == corev1.PodFailed {
+					return batchv1.JobReasonPodFailurePolicy, fmt.Sprintf("%s matching %s rule at index %d", text, rule.Action, i)
+				}
+			}
+		}
+	}
+	return batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"
+}
+
+// matches says what a rule sees in a pod; empty is nothing.
+func matches(rule batchv1.PodFailurePolicyRule, pod *corev1.Pod) string {
+	name := pod.Namespace + "/" + pod.Name
+	if on := rule.OnExitCodes; on != nil {
+		for _, c := range pod.Status.ContainerStatuses {
+			t := c.State.Terminated
+			if t != nil && t.ExitCode != 0 && (on.ContainerName == nil || *on.ContainerName == c.Name) &&
+				slices.Contains(on.Values, t.ExitCode) == (on.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
+				return fmt.Sprintf("Container %s for pod %s failed with exit code %d", c.Name, name, t.ExitCode)
+			}
+		}
+	}
+	for _, pattern := range rule.OnPodConditions {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == pattern.Type && c.Status == pattern.Status {
+				return fmt.Sprintf("Pod %s has condition %s", name, c.Type)
+			}
+		}
+	}
+	return ""
 }
 
 // startPod makes a Job's pod.
