@@ -47,6 +47,8 @@ func TestResolve(t *testing.T) {
 		{name: "set to nothing", kind: "digitalocean", env: []string{"DIGITALOCEAN_TOKEN="}, code: sdk.Unauthenticated, err: "set DIGITALOCEAN_TOKEN, or DIGITALOCEAN_ACCESS_TOKEN"},
 		{name: "kubeconfig", kind: "kubernetes", env: all, want: map[string]string{"KUBECONFIG": "/k"}},
 		{name: "no kubeconfig", kind: "argo", code: sdk.Unauthenticated, err: "set KUBECONFIG"},
+		{name: "Argo Server's token", kind: "argo", env: []string{"ARGO_TOKEN=t"}, want: map[string]string{"ARGO_TOKEN": "t"}},
+		{name: "kubeconfig beside a token", kind: "argo", env: []string{"ARGO_TOKEN=t", "KUBECONFIG=/k"}, want: map[string]string{"ARGO_TOKEN": "t", "KUBECONFIG": "/k"}},
 		{name: "bad mode", kind: "docker", mode: "all", code: sdk.InvalidArgument, err: `no mode is called "all"`},
 	} {
 		got, err := FromEnv(config.EnvOf(c.env), nil).ResolveCredentials(t.Context(), ResolveRequest{Provider: "prod", Kind: c.kind, Mode: c.mode})

@@ -55,7 +55,7 @@ func Table() []Row {
 		{Kind: "docker", Also: docker, Ambient: []string{"HOME", "USERPROFILE", "SSH_AUTH_SOCK"}},
 		{Kind: "compose", Also: docker, Ambient: []string{"HOME", "USERPROFILE", "SSH_AUTH_SOCK"}},
 		as(kube, "kubernetes"),
-		as(kube, "argo"),
+		{Kind: "argo", Sets: append(kube.Sets, Set{Names: []string{"ARGO_TOKEN"}}), Also: []string{"ARGO_TOKEN"}, Ambient: kube.Ambient, Needed: true},
 		as(aws, "aws-ecs"),
 		as(aws, "aws-batch"),
 		{

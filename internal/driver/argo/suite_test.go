@@ -95,7 +95,7 @@ func actionOf(op providertest.Op) string {
 // exposed is what those can see who may not read Secrets.
 func (w *world) exposed() map[string][]byte {
 	out := map[string][]byte{"log": w.Logged()}
-	for i, c := range w.cluster.Calls().Calls("") {
+	for i, c := range w.calls.Calls("") {
 		if !strings.HasPrefix(c.Action, "secrets.") {
 			out[fmt.Sprintf("%d %s", i, c.Action)] = append(append([]byte{}, c.Request...), c.Reply...)
 		}
@@ -119,7 +119,8 @@ func (w *world) putSecret(t providertest.T, name string, value []byte) sdk.Secre
 	t.Helper()
 	object := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Name: object}, Data: map[string][]byte{"key": value}}
-	if err := w.api(t).Create(t.Context(), "put secret", kube.Secrets(pocket.Namespace, ""), s, nil); err != nil {
+	x := w.api(t)
+	if err := x.Create(t.Context(), "put secret", kube.Secrets(x.Namespace, ""), s, nil); err != nil {
 		t.Fatalf("put secret: %v", err)
 	}
 	return sdk.SecretRef("secret://k8s/" + object + "/key")
@@ -130,7 +131,7 @@ func (w *world) left(t providertest.T, run sdk.ID) []string {
 	t.Helper()
 	x := w.api(t)
 	var out []string
-	for _, at := range []kube.Place{argo.Place(pocket.Namespace, ""), kube.Pods(pocket.Namespace, ""), kube.Secrets(pocket.Namespace, "")} {
+	for _, at := range []kube.Place{argo.Place(x.Namespace, ""), kube.Pods(x.Namespace, ""), kube.Secrets(x.Namespace, "")} {
 		var l metav1.PartialObjectMetadataList
 		query := map[string][]string{"labelSelector": {sdk.LabelRun + "=" + run.String()}}
 		if err := x.Get(context.WithoutCancel(t.Context()), "list", at.Metadata(), query, &l); err != nil {
@@ -147,12 +148,12 @@ func (w *world) left(t providertest.T, run sdk.ID) []string {
 func (w *world) vanish(t providertest.T, h sdk.JobHandle) {
 	t.Helper()
 	x := w.api(t)
-	if err := x.Delete(t.Context(), "delete", argo.Place(pocket.Namespace, h.ID), h.Metadata[keyUID]); err != nil {
+	if err := x.Delete(t.Context(), "delete", argo.Place(x.Namespace, h.ID), h.Metadata[keyUID]); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
 	w.Eventually("end of the pods", func() bool {
 		var l corev1.PodList
-		err := x.Get(t.Context(), "list", kube.Pods(pocket.Namespace, ""), map[string][]string{"labelSelector": {argo.LabelWorkflow + "=" + h.ID}}, &l)
+		err := x.Get(t.Context(), "list", kube.Pods(x.Namespace, ""), map[string][]string{"labelSelector": {argo.LabelWorkflow + "=" + h.ID}}, &l)
 		return err == nil && len(l.Items) == 0
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/argo"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/kube"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/pocket/run/runtest"
@@ -27,6 +28,7 @@ type world struct {
 	*drivertest.World[*provider]
 	argo    *pocket.Server
 	cluster *kube.Server
+	calls   *fault.Recorder
 }
 
 // newWorld starts a cluster whose pods' deadlines pass quickly. Change adds to the
@@ -40,7 +42,7 @@ func newWorld(t testing.TB, change map[string]any) *world {
 	if change["endpoint"] != nil {
 		change["endpoint"], change["namespace"] = url, kube.Namespace
 	}
-	return &world{argo: a, cluster: a.Cluster(), World: drivertest.New[*provider](t, drivertest.Setup{
+	return &world{argo: a, cluster: a.Cluster(), calls: a.Cluster().Calls(), World: drivertest.New[*provider](t, drivertest.Setup{
 		Driver:      Driver,
 		Config:      map[string]any{"rate": 100000, "log_stall": "300ms"},
 		Change:      change,
