@@ -234,7 +234,7 @@ func (r *runner) startIsOver() bool {
 
 // refused ends an attempt that the backend refused for good.
 func (r *runner) refused(ctx context.Context, cause error) error {
-	return r.endUnsent(ctx, sdk.StateFailed, refusalReason(cause), cause.Error())
+	return r.endUnsent(ctx, sdk.StateFailed, refusalReason(cause), withRefs(cause.Error(), r.spec.Secrets))
 }
 
 func refusalReason(err error) sdk.Reason {

@@ -249,6 +249,9 @@ func (r *runner) judge(res sdk.JobStatusResult) outcome {
 // moment, it is part of the same write.
 func (r *runner) finish(ctx context.Context, o outcome, res sdk.JobStatusResult) error {
 	a := r.attempt()
+	if o.state == sdk.StateFailed && res.ExitCode == nil && a.SeenRunning.IsZero() && res.StartedAt.IsZero() {
+		o.message = withRefs(o.message, r.spec.Secrets)
+	}
 	retry := r.mayRetry(o.state, o.reason)
 	c := ledger.Change{Phase: ledger.PhaseEnded, State: o.state, Reason: reason(o.reason), Message: text(o.message), ExitCode: res.ExitCode,
 		Signal: res.Signal, OOM: res.OOMObserved, Launches: res.Launches, Raw: res.Raw, AttemptOnly: retry}

@@ -61,6 +61,38 @@ func (x *Session) Secret(ctx context.Context, op string, ref sdk.ParsedSecretRef
 	return out, err
 }
 
+// HasSecret reports whether a vault has the version of a secret that a reference
+// of CheckVaultRef names, or any where it names none. It reads properties alone,
+// for which whoever may read values has the right, too. One that was deleted isn't
+// there.
+// https://learn.microsoft.com/en-us/rest/api/keyvault/secrets/get-secret-versions/get-secret-versions
+func (x *Session) HasSecret(ctx context.Context, op string, ref sdk.ParsedSecretRef) (bool, error) {
+	m := vaultSecret().FindStringSubmatch(ref.Path)
+	if m == nil {
+		return false, &sdk.Error{Code: sdk.InvalidArgument, Op: op, Provider: x.provider, Err: fmt.Errorf("%q is no secret of a vault", ref.Path)}
+	}
+	v, err := x.vault(m[1])
+	if err != nil {
+		return false, &sdk.Error{Code: sdk.Internal, Op: op, Provider: x.provider, Err: err}
+	}
+	for pages := v.client.NewListSecretPropertiesVersionsPager(m[2], nil); pages.More(); {
+		var page azsecrets.ListSecretPropertiesVersionsResponse
+		err := x.Call(ctx, op, func(ctx context.Context) (err error) {
+			page, err = pages.NextPage(ctx)
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+		for _, s := range page.Value {
+			if s != nil && s.ID != nil && (ref.Version == "" || s.ID.Version() == ref.Version) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 // vault returns the client of a vault. It learns from the vault's first answer
 // which tokens it wants, and takes none for another domain.
 func (x *Session) vault(name string) (*vault, error) {

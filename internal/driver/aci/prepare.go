@@ -38,6 +38,7 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	w.Within("options", w.place.problems())
 	w.refuseFields()
 	group := w.group(r)
+	w.missing(ctx)
 	// The registry is asked last: nothing else depends on its answer, and what is
 	// wrong already is told also where it can't be reached.
 	if err := w.command(ctx, group.Properties.Containers[0].Properties); err != nil && len(w.Problems) == 0 {

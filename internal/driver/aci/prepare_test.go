@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -259,6 +260,33 @@ func TestRegistryTellsTheEntrypoint(t *testing.T) {
 	w.Unseen("canary-registry-password")
 }
 
+// TestMissingSecret: a secret, or a version, that Key Vault doesn't have is refused
+// before launch by its reference, and no value is read for it.
+func TestMissingSecret(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	p := w.Open()
+	if _, err := w.cloud.PutSecret(pocket.Vault, "there", "value"); err != nil {
+		t.Fatal(err)
+	}
+	for ref, missing := range map[sdk.SecretRef]bool{
+		"secret://azure-kv/" + pocket.Vault + "/there":                                          false,
+		"secret://azure-kv/" + pocket.Vault + "/none":                                           true,
+		"secret://azure-kv/" + pocket.Vault + "/there?version=0123456789abcdef0123456789abcdef": true,
+	} {
+		spec := shell("true")
+		spec.Secrets = map[string]sdk.SecretRef{"S": ref}
+		l := w.Prepare(p, spec)
+		if got := slices.ContainsFunc(l.Problems, func(p sdk.Problem) bool {
+			return p.Field == "secrets.S" && p.Value == string(ref) && strings.Contains(p.Message, "the vault doesn't have it")
+		}); got != missing {
+			t.Errorf("%s: %s", ref, sdk.JoinProblems(l.Problems))
+		}
+	}
+	if n := w.Count("GetSecret"); n != 0 {
+		t.Errorf("%d values were read", n)
+	}
+}
+
 // TestSecretsAreRead: a secret that can't be read ends the launch before anything
 // is sent, and says why.
 func TestSecretsAreRead(t *testing.T) {
@@ -282,9 +310,12 @@ func TestSecretsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := w.Count(actionPut)
-	if err := run("secret://azure-kv/" + pocket.Vault + "/missing"); sdk.CodeOf(err) != sdk.NotFound || !strings.Contains(err.Error(), "missing") {
+	// Without the right to look, it is the launch that finds out.
+	blind := w.cloud.Deny("Microsoft.KeyVault/vaults/secrets/readMetadata/action")
+	if err := run("secret://azure-kv/" + pocket.Vault + "/missing"); sdk.CodeOf(err) != sdk.NotFound || !strings.Contains(err.Error(), "secret://azure-kv/"+pocket.Vault+"/missing") {
 		t.Errorf("missing: %v", err)
 	}
+	blind()
 	restore := w.cloud.Deny("Microsoft.KeyVault/vaults/secrets/getSecret/action")
 	if err := run("secret://azure-kv/" + pocket.Vault + "/there"); sdk.CodeOf(err) != sdk.PermissionDenied || !strings.Contains(err.Error(), "Key Vault Secrets User") {
 		t.Errorf("no rights: %v", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -41,6 +42,27 @@ func (l *plan) checkSecrets() {
 		}
 		if msg := checkRef(parsed); msg != "" {
 			l.Bad(sdk.Unimplemented, "secrets."+name, ref, "%s", msg)
+		}
+	}
+}
+
+// lookTime bounds a look at a secret: the launch reads it anyway.
+const lookTime = 5 * time.Second
+
+// missing refuses secrets that Key Vault doesn't have. Where it can't be asked, by
+// rights or for another reason, the launch will tell.
+func (l *plan) missing(ctx context.Context) {
+	for _, name := range sortedKeys(l.Spec.Secrets) {
+		field, ref := "secrets."+name, string(l.Spec.Secrets[name])
+		parsed, err := sdk.ParseSecretRef(ref)
+		if err != nil || parsed.Scheme != azure.SchemeKeyVault || l.Has(field) {
+			continue
+		}
+		looking, cancel := context.WithTimeout(ctx, lookTime)
+		there, err := l.p.session.HasSecret(looking, opPrepare, parsed)
+		cancel()
+		if err == nil && !there || sdk.CodeOf(err) == sdk.NotFound {
+			l.Bad(sdk.FailedPrecondition, field, ref, "the vault doesn't have it")
 		}
 	}
 }
@@ -100,6 +122,7 @@ func (p *provider) resolve(ctx context.Context, op string, ref sdk.SecretRef) (s
 		return sdk.SecretValue{}, p.fail(sdk.CodeOf(ctx.Err()), op, errors.Join(ctx.Err(), err))
 	}
 	e := p.fail(sdk.CodeOf(err), op, fmt.Errorf("read %s: %w", ref, err))
+	e.Retryable, e.Unreached = sdk.IsUnreached(err), sdk.IsUnreached(err)
 	switch e.Code {
 	case sdk.PermissionDenied:
 		e.Reason, e.Remedy = sdk.ReasonPermissionDenied, "give whoever runs Windlass the role Key Vault Secrets User on the vault"

@@ -16,6 +16,7 @@ import (
 
 	"cloud.google.com/go/logging/apiv2/loggingpb"
 	"cloud.google.com/go/run/apiv2/runpb"
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 
 	"github.com/windlass-run/windlass/internal/cloud/gcp"
 	"github.com/windlass-run/windlass/internal/cloud/gcp/logtail"
@@ -125,6 +126,7 @@ type provider struct {
 	executions runpb.ExecutionsClient
 	tasks      runpb.TasksClient
 	logs       loggingpb.LoggingServiceV2Client
+	vault      secretmanagerpb.SecretManagerServiceClient
 	clock      sdk.Clock
 	log        *slog.Logger
 	secrets    sdk.SecretResolver
@@ -181,6 +183,7 @@ func open(ctx context.Context, r sdk.OpenRequest, s *shared) (*provider, error) 
 const (
 	runService     = "run.googleapis.com"
 	loggingService = "logging.googleapis.com"
+	secretService  = "secretmanager.googleapis.com"
 )
 
 func (p *provider) connect() error {
@@ -192,6 +195,11 @@ func (p *provider) connect() error {
 	if err != nil {
 		return err
 	}
+	vault, err := p.session.Connect(secretService, "")
+	if err != nil {
+		return err
+	}
+	p.vault = secretmanagerpb.NewSecretManagerServiceClient(vault)
 	p.jobs, p.executions, p.tasks, p.logs = runpb.NewJobsClient(run), runpb.NewExecutionsClient(run), runpb.NewTasksClient(run), loggingpb.NewLoggingServiceV2Client(logs)
 	return nil
 }

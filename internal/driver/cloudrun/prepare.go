@@ -48,6 +48,7 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	w.refuseFields()
 	task := &runpb.TaskTemplate{Retries: &runpb.TaskTemplate_MaxRetries{}, Timeout: durationpb.New(w.timeout()), ServiceAccount: w.place.ServiceAccount,
 		VpcAccess: w.vpc(), Containers: []*runpb.Container{w.container()}}
+	w.missing(ctx)
 	labels, annotations := w.labels(r)
 	l.NativeDeadline = task.GetTimeout().AsDuration()
 	if w.visible {

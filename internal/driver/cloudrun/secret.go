@@ -1,15 +1,19 @@
 package cloudrun
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"cloud.google.com/go/run/apiv2/runpb"
+	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
 
+	"github.com/windlass-run/windlass/internal/cloud/gcp"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -21,6 +25,9 @@ const (
 	schemeFile          = "file"
 )
 
+// newest is the version that a reference without one means.
+const newest = "latest"
+
 var (
 	// https://cloud.google.com/run/docs/reference/rest/v2/Container#SecretKeySelector
 	secretForm  = form(`^(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}$`)
@@ -28,8 +35,7 @@ var (
 )
 
 // secrets adds a variable for each secret that Cloud Run fetches by itself, when
-// it starts the task. That the secret's version exists Cloud Run checks when the
-// job is made.
+// it starts the task.
 func (l *plan) secrets(c *runpb.Container) {
 	for _, name := range slices.Sorted(maps.Keys(l.Spec.Secrets)) {
 		field, ref := "secrets."+name, string(l.Spec.Secrets[name])
@@ -50,12 +56,8 @@ func (l *plan) secrets(c *runpb.Container) {
 				l.Bad(sdk.InvalidArgument, field, ref, "a version is a number, latest or an alias")
 				continue
 			}
-			version := parsed.Version
-			if version == "" {
-				version = "latest"
-			}
 			c.Env = append(c.Env, &runpb.EnvVar{Name: name, Values: &runpb.EnvVar_ValueSource{ValueSource: &runpb.EnvVarSource{
-				SecretKeyRef: &runpb.SecretKeySelector{Secret: parsed.Path, Version: version}}}})
+				SecretKeyRef: &runpb.SecretKeySelector{Secret: parsed.Path, Version: cmp.Or(parsed.Version, newest)}}}})
 		case schemeEnv, schemeFile:
 			if !l.Spec.AllowVisibleSecret {
 				l.Bad(sdk.Unimplemented, field, ref, "on provider %s it would be a variable that anyone who may see the job can read; put it into Secret Manager and write secret://gcp-sm/NAME, or permit that with --allow-visible-secret", l.p.name)
@@ -66,6 +68,46 @@ func (l *plan) secrets(c *runpb.Container) {
 			l.Bad(sdk.Unimplemented, field, ref, "Cloud Run takes no secret of the scheme %s; it takes gcp-sm, env and file", parsed.Scheme)
 		}
 	}
+}
+
+// lookTime bounds a look at a secret: the launch doesn't depend on it.
+const lookTime = 5 * time.Second
+
+// missing refuses secrets that Cloud Run would not find. The version's metadata is
+// read, never its value; where it can't be read, by rights or for another reason,
+// Cloud Run's own check decides.
+// https://cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets.versions/get
+func (l *plan) missing(ctx context.Context) {
+	for _, name := range slices.Sorted(maps.Keys(l.Spec.Secrets)) {
+		field, ref := "secrets."+name, string(l.Spec.Secrets[name])
+		parsed, err := sdk.ParseSecretRef(ref)
+		if err != nil || parsed.Scheme != schemeSecretManager || l.Has(field) {
+			continue
+		}
+		secret := parsed.Path
+		if !strings.HasPrefix(secret, "projects/") {
+			secret = "projects/" + l.p.session.Project + "/secrets/" + secret
+		}
+		v, err := l.p.look(ctx, secret+"/versions/"+cmp.Or(parsed.Version, newest))
+		switch {
+		case sdk.CodeOf(err) == sdk.NotFound:
+			l.Bad(sdk.FailedPrecondition, field, ref, "Secret Manager doesn't have it: %s", gcp.Text(err))
+		case err == nil && v.GetState() != secretmanagerpb.SecretVersion_ENABLED:
+			l.Bad(sdk.FailedPrecondition, field, ref, "its version is %s in Secret Manager, and can't be read", strings.ToLower(v.GetState().String()))
+		}
+	}
+}
+
+// look reads the metadata of a secret's version.
+func (p *provider) look(ctx context.Context, version string) (*secretmanagerpb.SecretVersion, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	var out *secretmanagerpb.SecretVersion
+	err := p.session.Call(ctx, opPrepare, func(ctx context.Context) (err error) {
+		out, err = p.vault.GetSecretVersion(ctx, &secretmanagerpb.GetSecretVersionRequest{Name: version})
+		return err
+	})
+	return out, err
 }
 
 // reveal fetches the secrets that become visible variables. A value that is no

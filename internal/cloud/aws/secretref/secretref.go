@@ -4,11 +4,13 @@ package secretref
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -61,7 +63,8 @@ const opPrepare = "prepare job"
 
 // Plan works out where each secret is fetched from. A secret of Secrets Manager
 // is looked up, since only its full ARN will do, and so that one that doesn't
-// exist is refused before launch.
+// exist is refused before launch. A parameter isn't: it would take a further
+// client, and rights on all parameters.
 func (p *Source) Plan(ctx context.Context, s sdk.JobSpec, bad ProblemFunc) (Plan, error) {
 	out := Plan{From: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
@@ -74,7 +77,7 @@ func (p *Source) Plan(ctx context.Context, s sdk.JobSpec, bad ProblemFunc) (Plan
 		case SecretsManager:
 			from, msg, err := p.secretARN(ctx, parsed)
 			if err != nil {
-				return out, err
+				return out, of(field, ref, err)
 			}
 			if msg != "" {
 				bad(sdk.FailedPrecondition, field, ref, "%s", msg)
@@ -112,27 +115,22 @@ func (p *Source) secretARN(ctx context.Context, ref sdk.ParsedSecretRef) (from, 
 		return "", p.Service + " can't take a key or version with a colon", nil
 	}
 	arn := ref.Path
-	if a, ok := aws.ParseARN(arn); !ok || a.Service != "secretsmanager" {
+	if a, ok := aws.ParseARN(arn); ok && a.Service == "secretsmanager" {
+		// No look-up is needed: what it finds out is a gain, and else the launch
+		// will tell. Of another account or region it would tell nothing.
+		if a.Account == p.Session.Account && a.Region == p.Session.Region {
+			looking, cancel := context.WithTimeout(ctx, lookTime)
+			defer cancel()
+			if _, msg, err := p.describe(looking, ref); err == nil && msg != "" {
+				return "", msg, nil
+			}
+		}
+	} else {
 		if strings.Contains(arn, ":") {
 			return "", "is neither a secret's name nor its ARN", nil
 		}
-		var out *secretsmanager.DescribeSecretOutput
-		err := p.Session.Call(ctx, opPrepare, func(ctx context.Context) (err error) {
-			out, err = p.Vault.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &ref.Path})
-			return err
-		})
-		switch sdk.CodeOf(err) {
-		case 0:
-		case sdk.NotFound:
-			return "", fmt.Sprintf("Secrets Manager of %s in %s has no secret %q", p.Session.Account, p.Session.Region, ref.Path), nil
-		default:
-			return "", "", err
-		}
-		if out.DeletedDate != nil {
-			return "", fmt.Sprintf("the secret %q is to be deleted", ref.Path), nil
-		}
-		if arn = awssdk.ToString(out.ARN); arn == "" {
-			return "", "", p.fail(sdk.Unavailable, opPrepare, fmt.Errorf("the answer on the secret %q has no ARN", ref.Path))
+		if arn, problem, err = p.describe(ctx, ref); err != nil || problem != "" {
+			return "", problem, err
 		}
 	}
 	if ref.Key == "" && ref.Version == "" {
@@ -143,6 +141,58 @@ func (p *Source) secretARN(ctx context.Context, ref sdk.ParsedSecretRef) (from, 
 		stage, id = "", ref.Version
 	}
 	return strings.Join([]string{arn, ref.Key, stage, id}, ":"), "", nil
+}
+
+// lookTime bounds a look-up that the launch doesn't depend on.
+const lookTime = 5 * time.Second
+
+// describe looks a secret up, without its value, and returns its ARN, or why it
+// can't be fetched.
+// https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_DescribeSecret.html
+func (p *Source) describe(ctx context.Context, ref sdk.ParsedSecretRef) (arn, problem string, err error) {
+	var out *secretsmanager.DescribeSecretOutput
+	err = p.Session.Call(ctx, opPrepare, func(ctx context.Context) (err error) {
+		out, err = p.Vault.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &ref.Path})
+		return err
+	})
+	switch {
+	case sdk.CodeOf(err) == sdk.NotFound:
+		return "", fmt.Sprintf("Secrets Manager of %s in %s has no secret %q", p.Session.Account, p.Session.Region, ref.Path), nil
+	case err != nil:
+		return "", "", err
+	case out.DeletedDate != nil:
+		return "", fmt.Sprintf("the secret %q is to be deleted", ref.Path), nil
+	case awssdk.ToString(out.ARN) == "":
+		return "", "", p.fail(sdk.Unavailable, opPrepare, fmt.Errorf("the answer on the secret %q has no ARN", ref.Path))
+	case ref.Version != "" && !versionID.MatchString(ref.Version) && !hasStage(out.VersionIdsToStages, ref.Version):
+		return "", fmt.Sprintf("the secret has no version of the stage %q", ref.Version), nil
+	}
+	return *out.ARN, "", nil
+}
+
+// hasStage reports whether a version has a stage. Versions without one aren't
+// listed, so that an ID that isn't proves nothing.
+func hasStage(all map[string][]string, stage string) bool {
+	for _, stages := range all {
+		if slices.Contains(stages, stage) {
+			return true
+		}
+	}
+	return false
+}
+
+// of names the reference that an error is about.
+func of(field, ref string, err error) error {
+	var e *sdk.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	out := *e
+	out.Field, out.Err = field, fmt.Errorf("look up %s: %w", ref, e.Err)
+	if out.Code == sdk.PermissionDenied {
+		out.Remedy = "let the credentials do secretsmanager:DescribeSecret, or write the secret's full ARN, which needs no look-up"
+	}
+	return &out
 }
 
 // parameterARN returns the ARN of a parameter. ECS proves that it exists, when

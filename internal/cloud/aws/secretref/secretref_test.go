@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/aws"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -50,6 +51,7 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cloud.Close() })
+	cloud.Secrets().Put("db", "old")
 	db := cloud.Secrets().Put("db", "hush")
 	s := source(t, cloud, nil)
 	const version = "12345678-1234-1234-1234-123456789012"
@@ -63,6 +65,9 @@ func TestPlan(t *testing.T) {
 		"secret://aws-ssm/prod/key":                      parameter + "prod/key",
 		"secret://aws-ssm/" + parameter + "prod/key":     parameter + "prod/key",
 		"secret://aws-sm/nosuch":                         "! has no secret",
+		"secret://aws-sm/" + db + "Gone":                 "! has no secret",
+		"secret://aws-sm/db?version=OLDEST":              "! no version of the stage",
+		"secret://aws-sm/" + db + "?version=OLDEST":      "! no version of the stage",
 		"secret://aws-sm/a:b":                            "! neither a secret's name nor its ARN",
 		"secret://aws-ssm/a:b":                           "! neither a parameter's name nor its ARN",
 		"secret://aws-ssm/a#key":                         "! has no keys",
@@ -89,6 +94,15 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: %+v, %q; want %s", ref, plan, problem, want)
 		}
 	}
+	// Denied, a name has its reference in the error, and an ARN needs no look.
+	deny := cloud.Faults().Add(fault.Rule{Action: "secretsmanager:DescribeSecret", Effect: fault.Effect{Refuse: cloud.Deny("pocket", "secretsmanager:DescribeSecret", db)}})
+	for ref, wrong := range map[sdk.SecretRef]bool{"secret://aws-sm/db": true, sdk.SecretRef("secret://aws-sm/" + db): false} {
+		_, err := s.Plan(t.Context(), sdk.JobSpec{Secrets: map[string]sdk.SecretRef{"S": ref}}, func(_ sdk.Code, field, _, format string, _ ...any) { t.Errorf("%s: %s", field, format) })
+		if (err != nil) != wrong || wrong && (sdk.CodeOf(err) != sdk.PermissionDenied || !strings.Contains(err.Error(), "secrets.S: look up secret://aws-sm/db") || !strings.Contains(err.Error(), "full ARN")) {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	deny()
 	if cloud.Calls().Count("secretsmanager:GetSecretValue") != 0 {
 		t.Error("a value was fetched")
 	}
