@@ -118,8 +118,9 @@ func pocketDigitalOcean(r cli.PocketRequest) (pocketCloud, error) {
 	return overHTTP(server, server.Close, func(address string) []cli.PocketProvider {
 		url := "http://" + address
 		return []cli.PocketProvider{
-			// It counts no calls, and DigitalOcean's 5,000 an hour are soon spent.
-			{Kind: "digitalocean", Address: url, Config: []cli.PocketSetting{{Name: "endpoint", Value: url},
+			// It counts no calls, and DigitalOcean's 5,000 an hour are soon spent. It
+			// reads a run command by a shell, which then passes TERM on to the job.
+			{Kind: "digitalocean", Address: url, Config: []cli.PocketSetting{{Name: "endpoint", Value: url}, {Name: "command_read_by", Value: "shell"},
 				{Name: "minute_rate", Value: 6000}, {Name: "hour_rate", Value: 360000}}},
 		}
 	}), nil

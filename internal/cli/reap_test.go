@@ -43,6 +43,10 @@ func TestReap(t *testing.T) {
 	w.engine.reaped = append(w.engine.reaped, control.ReapItem{Provider: "docker", Object: sdk.OwnedObject{ID: "c3"}, Orphan: true, Err: sdk.Errorf(sdk.PermissionDenied, "remove", "no")})
 	w.fails(ExitWindlass, "reap")
 	w.fails(ExitWindlass, "reap", "--on", "nowhere")
+	w.engine.reaped = []control.ReapItem{{Provider: "docker", Err: sdk.Errorf(sdk.PermissionDenied, "list", "no")}}
+	if text := w.fails(ExitWindlass, "reap", "--on", "docker"); strings.Contains(text+w.out.String(), "nothing was left") {
+		t.Errorf("what wasn't looked at was said to be empty: %s%s", w.out.String(), text)
+	}
 }
 
 // TestReapDryRun: everything with our labels is listed, what would go first, with
@@ -82,7 +86,9 @@ func TestReapDryRun(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	w.engine.reaped = w.engine.reaped[:1]
-	if out := w.ok("reap", "--dry-run"); !strings.HasPrefix(out, "nothing was left behind\n") || !strings.Contains(out, "its run is running") {
-		t.Errorf("%s", out)
+	for _, args := range [][]string{{"reap", "--dry-run"}, {"reap", "--dry-run", "-a"}, {"reap", "-a"}} {
+		if out := w.ok(args...); !strings.HasPrefix(out, "PROVIDER") || !strings.Contains(out, "its run is running") || !strings.Contains(w.err.String(), "nothing was left behind: all of this stays") {
+			t.Errorf("%v: %s%s", args, out, w.err.String())
+		}
 	}
 }

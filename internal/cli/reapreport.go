@@ -24,6 +24,9 @@ type reapReport struct {
 	hourly float64
 	priced bool
 	going  int
+	// failed says that something could not be looked at or removed: then nothing
+	// is known of what was left.
+	failed bool
 }
 
 func (r *reapReport) add(it control.ReapItem) {
@@ -31,6 +34,7 @@ func (r *reapReport) add(it control.ReapItem) {
 	if e, ok := price.Of(it.Kind, it.Object, it.At); ok {
 		x.cost, r.priced = &e, true
 	}
+	r.failed = r.failed || it.Err != nil
 	if it.Orphan {
 		r.going++
 		if x.cost != nil {
@@ -55,11 +59,6 @@ func (r *reapReport) sorted() []reaped {
 
 // print writes the report as a table, and what it comes to on stderr.
 func (o *reapOptions) print(r reapReport) error {
-	if r.going == 0 {
-		if _, err := fmt.Fprintln(o.f.Streams.Out, "nothing was left behind"); err != nil {
-			return err
-		}
-	}
 	const costColumn = 4
 	t := &table{head: []string{"PROVIDER", "TYPE", "NAME", "AGE", "COST", "WHAT", "WHY"}, flex: 6}
 	for _, x := range r.sorted() {
@@ -77,7 +76,14 @@ func (o *reapOptions) print(r reapReport) error {
 		t.add(plain(strings.Join(append([]string{it.Provider}, it.Also...), ", ")), plain(it.Object.Type), plain(objectName(it.Object)), plain(old), plain(cost), plain(o.what(it)), plain(it.Why))
 	}
 	if len(t.rows) == 0 {
-		return nil
+		if r.failed {
+			return nil
+		}
+		_, err := fmt.Fprintln(o.f.Streams.Out, "nothing was left behind")
+		return err
+	}
+	if r.going == 0 && !r.failed {
+		o.f.Streams.note("nothing was left behind: all of this stays")
 	}
 	if !r.priced {
 		t.drop(costColumn)
@@ -89,7 +95,7 @@ func (o *reapOptions) print(r reapReport) error {
 		o.f.Streams.note("costs are estimates by list prices of %s in one region; docs/prices.md has them", price.Date)
 	}
 	if r.hourly > 0 && o.dryRun {
-		o.f.Streams.note("what would go costs about %s/h", price.Dollars(r.hourly))
+		o.f.Streams.note("what would go costs %s/h", price.About(r.hourly))
 	}
 	return nil
 }

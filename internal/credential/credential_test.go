@@ -132,8 +132,41 @@ func TestPocket(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s %s: got %v, want %q", c.kind, c.conf, err, c.err)
 			}
-		case err != nil || got.Ambient() || got.Reveal()["AWS_SECRET_ACCESS_KEY"] != "pocket":
+		case err != nil || got.Ambient() || got.Reveal()["AWS_SECRET_ACCESS_KEY"] == "":
 			t.Errorf("%s %s: got %v, %v", c.kind, c.conf, got.Reveal(), err)
+		}
+	}
+}
+
+// TestPocketValues: what is kept out of messages is nothing that people write: no
+// word of the made-up values stands in a sentence or in a folder's name.
+func TestPocketValues(t *testing.T) {
+	kinds := 0
+	for _, row := range Table() {
+		for name, v := range row.Pocket {
+			if len(v) < 16 || !strings.ContainsAny(v, "0123456789") {
+				t.Errorf("%s: %s is %q, which people may write", row.Kind, name, v)
+			}
+		}
+		if row.Pocket != nil {
+			kinds++
+		}
+	}
+	if kinds != 5 {
+		t.Errorf("%d kinds have pocket clouds", kinds)
+	}
+}
+
+// TestFarEndpointRemedy: the remedy names the scheme that the kind's pocket cloud
+// speaks, and no port that is somebody else's.
+func TestFarEndpointRemedy(t *testing.T) {
+	for kind, want := range map[string]string{"aws-ecs": "http://127.0.0.1:PORT", "gcp-cloudrun": "http://127.0.0.1:PORT", "azure-aci": "https://127.0.0.1:PORT", "digitalocean": "http://127.0.0.1:PORT"} {
+		for _, conf := range []string{`{"endpoint":"https://example.com"}`, `{}`} {
+			_, err := FromEnv(config.EnvOf(nil), nil).ResolveCredentials(t.Context(), ResolveRequest{Provider: "p", Kind: kind, Mode: config.CredentialsPocket, Config: json.RawMessage(conf)})
+			var e *sdk.Error
+			if !errors.As(err, &e) || !strings.Contains(e.Remedy, " "+want+",") || !strings.Contains(e.Remedy, "windlass pocket up --write") {
+				t.Errorf("%s %s: %v", kind, conf, err)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -146,16 +147,21 @@ func (r Row) pocket(req ResolveRequest) (Credentials, error) {
 		}
 		var s string
 		if json.Unmarshal(raw, &s) != nil || !Loopback(s) {
-			return Credentials{}, fail(req, sdk.FailedPrecondition, ErrNotLoopback, "set "+name+" to an address such as http://127.0.0.1:4566, or use credentials: env for the cloud itself",
+			return Credentials{}, fail(req, sdk.FailedPrecondition, ErrNotLoopback, "set "+name+" to "+r.pocketAddress()+", or use credentials: env for the cloud itself",
 				"credentials: pocket is for this machine alone, and %s is elsewhere", name)
 		}
 		found++
 	}
 	if found == 0 {
-		return Credentials{}, fail(req, sdk.FailedPrecondition, ErrNotLoopback, "set "+strings.Join(r.Endpoints, " or ")+" under config: to the pocket cloud's address, such as http://127.0.0.1:4566",
+		return Credentials{}, fail(req, sdk.FailedPrecondition, ErrNotLoopback, "set "+strings.Join(r.Endpoints, " or ")+" under config: to "+r.pocketAddress(),
 			"credentials: pocket needs an endpoint on this machine")
 	}
 	return New(r.Pocket, false), nil
+}
+
+// pocketAddress says where a pocket cloud's address is to be had.
+func (r Row) pocketAddress() string {
+	return "the pocket cloud's address, " + cmp.Or(r.Scheme, "http") + "://127.0.0.1:PORT, which `windlass pocket up --write FILE` writes"
 }
 
 // Loopback reports whether an endpoint, a URL or HOST:PORT, is surely on this

@@ -17,9 +17,18 @@ type Row struct {
 	Pocket map[string]string
 	// Endpoints are the members of the provider's config that name endpoints.
 	Endpoints []string
+	// Scheme is that of a pocket cloud's endpoint, http where it is empty.
+	Scheme string
 	// Needed: without a complete set, and without ambient, nothing works.
 	Needed bool
 }
+
+// The made-up values. What credentials hold is left out of every message, so no
+// word of any language may be one of them.
+const (
+	pocketKey    = "POCKETKEYOFNOWORTH7Q"
+	pocketSecret = "pocket-secret-of-no-worth-7q4x" //nolint:gosec // it opens nothing
+)
 
 // Set is one way to give credentials.
 type Set struct {
@@ -45,7 +54,7 @@ func Table() []Row {
 		Ambient: []string{"HOME", "USERPROFILE", "AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_SDK_LOAD_CONFIG",
 			"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
 			"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_EC2_METADATA_DISABLED", "AWS_EC2_METADATA_SERVICE_ENDPOINT"},
-		Pocket:    map[string]string{"AWS_ACCESS_KEY_ID": "pocket", "AWS_SECRET_ACCESS_KEY": "pocket"},
+		Pocket:    map[string]string{"AWS_ACCESS_KEY_ID": pocketKey, "AWS_SECRET_ACCESS_KEY": pocketSecret},
 		Endpoints: []string{"endpoint"},
 		Needed:    true,
 	}
@@ -67,7 +76,7 @@ func Table() []Row {
 			},
 			Also:      []string{"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_REGION", "GOOGLE_CLOUD_QUOTA_PROJECT"},
 			Ambient:   []string{"HOME", "USERPROFILE", "APPDATA", "CLOUDSDK_CONFIG", "GCE_METADATA_HOST"},
-			Pocket:    map[string]string{"CLOUDSDK_AUTH_ACCESS_TOKEN": "pocket"},
+			Pocket:    map[string]string{"CLOUDSDK_AUTH_ACCESS_TOKEN": pocketSecret},
 			Endpoints: []string{"endpoint"},
 			Needed:    true,
 		},
@@ -82,8 +91,9 @@ func Table() []Row {
 			Ambient: []string{"HOME", "USERPROFILE", "AZURE_CONFIG_DIR", "IDENTITY_ENDPOINT", "IDENTITY_HEADER", "IMDS_ENDPOINT", "MSI_ENDPOINT", "MSI_SECRET"},
 			// The tenant is the one that a pocket Azure has.
 			Pocket: map[string]string{"AZURE_TENANT_ID": "11111111-2222-3333-4444-555555555555",
-				"AZURE_CLIENT_ID": "22222222-3333-4444-5555-666666666666", "AZURE_CLIENT_SECRET": "pocket"},
+				"AZURE_CLIENT_ID": "22222222-3333-4444-5555-666666666666", "AZURE_CLIENT_SECRET": pocketSecret},
 			Endpoints: []string{"endpoint"},
+			Scheme:    "https",
 			Needed:    true,
 		},
 		{
@@ -93,7 +103,7 @@ func Table() []Row {
 				{Names: []string{"DIGITALOCEAN_ACCESS_TOKEN"}},
 			},
 			Ambient:   []string{"HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME", "DIGITALOCEAN_CONTEXT"},
-			Pocket:    map[string]string{"DIGITALOCEAN_TOKEN": "pocket"},
+			Pocket:    map[string]string{"DIGITALOCEAN_TOKEN": pocketSecret},
 			Endpoints: []string{"endpoint"},
 			Needed:    true,
 		},

@@ -9,6 +9,7 @@ package price
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -74,16 +75,27 @@ func (r Row) estimate(o sdk.OwnedObject, now time.Time) (Estimate, bool) {
 func (e Estimate) String() string {
 	switch {
 	case e.Hourly > 0 && e.Total != nil:
-		return fmt.Sprintf("about %s/h, %s so far", Dollars(e.Hourly), Dollars(*e.Total))
+		return fmt.Sprintf("%s/h, %s so far", About(e.Hourly), Dollars(*e.Total))
 	case e.Hourly > 0:
-		return fmt.Sprintf("about %s/h", Dollars(e.Hourly))
+		return fmt.Sprintf("%s/h", About(e.Hourly))
 	case e.Total != nil && *e.Total > 0:
-		return fmt.Sprintf("about %s in all", Dollars(*e.Total))
+		return fmt.Sprintf("%s in all", About(*e.Total))
 	case e.Total != nil:
 		return "nothing"
 	}
 	return "nothing more"
 }
+
+// About writes an estimated sum: "about $0.04", "under $0.0001".
+func About(sum float64) string {
+	if text := Dollars(sum); !strings.HasPrefix(text, under) {
+		return "about " + text
+	}
+	return Dollars(sum)
+}
+
+// under begins what is too little to tell.
+const under = "under "
 
 // Dollars writes a sum with as many digits as tell something: "$0.04", "$1.20",
 // "$0.0037", "under $0.0001".
@@ -92,7 +104,7 @@ func Dollars(sum float64) string {
 	case sum == 0:
 		return "$0"
 	case sum < 0.0001:
-		return "under $0.0001"
+		return under + "$0.0001"
 	case sum < 0.01:
 		return fmt.Sprintf("$%.4f", sum)
 	}

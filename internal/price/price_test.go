@@ -93,6 +93,21 @@ func TestAppsByTheSecond(t *testing.T) {
 	}
 }
 
+// TestAbout: a sum that is too small to tell is under one, and not about under it.
+func TestAbout(t *testing.T) {
+	for sum, want := range map[float64]string{0: "about $0", 0.00001: "under $0.0001", 1.2: "about $1.20"} {
+		if got := About(sum); got != want {
+			t.Errorf("%g is %s, want %s", sum, got, want)
+		}
+	}
+	tiny := 0.00001
+	for want, e := range map[string]Estimate{"under $0.0001/h, under $0.0001 so far": {Hourly: tiny, Total: &tiny}, "under $0.0001/h": {Hourly: tiny}, "under $0.0001 in all": {Total: &tiny}} {
+		if got := e.String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestDollars(t *testing.T) {
 	for sum, want := range map[float64]string{0: "$0", 0.00001: "under $0.0001", 0.00744: "$0.0074", 0.01: "$0.01", 1.2: "$1.20", 1234.5: "$1234.50"} {
 		if got := Dollars(sum); got != want {

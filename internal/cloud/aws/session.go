@@ -75,7 +75,7 @@ func Open(ctx context.Context, s Settings) (*Session, error) {
 	}
 	if s.Endpoint != "" && !loopback(s.Endpoint) {
 		return nil, s.problem("config.endpoint", fmt.Errorf("%q is not on this machine", s.Endpoint),
-			"leave it out for AWS itself; an endpoint is for a pocket cloud, such as http://127.0.0.1:4566")
+			"leave it out for AWS itself; an endpoint is for a pocket cloud, http://127.0.0.1:PORT, as `windlass pocket up --write FILE` writes it")
 	}
 	if s.Account != "" && !accountID.MatchString(s.Account) {
 		return nil, s.problem("config.account", fmt.Errorf("%q is no account", s.Account), "an account is 12 digits")

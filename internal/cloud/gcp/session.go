@@ -64,7 +64,7 @@ func Open(ctx context.Context, s Settings) (*Session, error) {
 	}
 	if s.Endpoint != "" && !loopback(s.Endpoint) {
 		return nil, s.problem("config.endpoint", fmt.Errorf("%q is not on this machine", s.Endpoint),
-			"leave it out for Google Cloud itself; an endpoint is for a pocket cloud, such as http://127.0.0.1:8085")
+			"leave it out for Google Cloud itself; an endpoint is for a pocket cloud, http://127.0.0.1:PORT, as `windlass pocket up --write FILE` writes it")
 	}
 	tokens, project, err := withCredentials(ctx, s)
 	if err != nil {

@@ -26,8 +26,9 @@ type Client struct {
 	Actions []string
 }
 
-// IdentitySecret is what callers of the endpoint of managed identities show.
-const IdentitySecret = "pocket"
+// IdentitySecret is what callers of the endpoint of managed identities show: no
+// word that a program that keeps secrets out of its messages would miss.
+const IdentitySecret = "pocket-identity-of-no-worth-7q4x" //nolint:gosec // it opens nothing
 
 // IdentityPath is the endpoint of managed identities, for MSI_ENDPOINT and
 // IDENTITY_ENDPOINT.
