@@ -76,11 +76,20 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 	}
 	defer surviveBrokenPipe()()
 	show := &stepShow{f: o.f, file: file, lines: o.json, out: newSink(o.f.Streams, sdk.ID{}, o.json)}
-	places, done, err := o.f.places(ctx, file, show.progress)
+	show.out.onGone = func() { o.f.Streams.note("nobody reads the output any more; the steps go on") }
+	places, done, err := o.f.places()
 	if err != nil {
 		return err
 	}
 	defer done()
+	// The ledger is opened only for a file that was found sound, and has a step
+	// that needs it.
+	ready := func(ctx context.Context) error {
+		if !usesEngine(file) {
+			return nil
+		}
+		return o.f.openJobs(ctx, places.Jobs, show.progress)
+	}
 	stop := newStepStop(o.f.Streams)
 	ctx, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer leave(nil)
@@ -92,12 +101,13 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 		stop.signal(sig)
 	})
 	defer o.f.interrupts.handle(nil)
-	r := step.Runner{Places: places, Show: show, Stop: stop.c, Why: stop.why}
+	r := step.Runner{Places: places, Show: show, Stop: stop.c, Why: stop.why, Ready: ready}
 	all, err := r.Run(ctx, file)
 	switch {
 	case err == nil:
 		return withExit(stepExit(all))
 	case errors.Is(err, errLeft):
+		o.left(err)
 		return exitError{ExitInterrupted}
 	}
 	var failed *step.StepError
@@ -105,6 +115,20 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 		err = &runError{failed.Run, err}
 	}
 	return &stepFailed{code: stepErrorExit(err), err: err}
+}
+
+// left says how to find the run of the step that was left behind.
+func (o *stepRunOptions) left(err error) {
+	var failed *step.StepError
+	if !errors.As(err, &failed) {
+		return
+	}
+	if failed.Run.IsZero() {
+		o.f.Streams.note("left step %s before it was proven to be gone", failed.Step)
+		return
+	}
+	id := failed.Run.Short()
+	o.f.Streams.note("left step %s, run %s, before it was proven to be gone; windlass status %s tells what becomes of it", failed.Step, id, id)
 }
 
 // stepExit is the exit code of a file whose steps all have an end: that of the
@@ -185,14 +209,14 @@ func (p *stepStop) why() string {
 	return p.sig
 }
 
-// places are the environments that a file may need. The ledger is opened only
-// where a step goes through the engine.
-func (f *Factory) places(ctx context.Context, file *step.File, progress func(string)) (sandbox.Places, func(), error) {
+// places are all environments that there are. The engine of those that need one
+// isn't open yet. done frees them.
+func (f *Factory) places() (p sandbox.Places, done func(), err error) {
 	c, err := f.cfg()
 	if err != nil {
-		return sandbox.Places{}, nil, err
+		return p, nil, err
 	}
-	p := sandbox.Places{Runners: c.RunnerNames()}
+	p = sandbox.Places{Runners: c.RunnerNames(), Jobs: &sandbox.Jobs{}}
 	drivers := map[string]sdk.Driver{}
 	for _, d := range f.Drivers() {
 		drivers[d.Kind] = d
@@ -204,11 +228,6 @@ func (f *Factory) places(ctx context.Context, file *step.File, progress func(str
 		}
 		d := drivers[x.Kind]
 		p.Providers = append(p.Providers, sandbox.Provider{Name: name, Kind: x.Kind, NoImage: d.Guarantees.NoImage, Support: d.Support})
-	}
-	if usesEngine(file) {
-		if p.Jobs, err = f.jobs(ctx, progress); err != nil {
-			return p, nil, err
-		}
 	}
 	var mu sync.Mutex
 	dialled := map[string]*runner.Environment{}
@@ -268,17 +287,17 @@ func (f *Factory) dial(name string) (*runner.Environment, error) {
 	return e, nil
 }
 
-// jobs opens the engine for steps.
-func (f *Factory) jobs(ctx context.Context, progress func(string)) (*sandbox.Jobs, error) {
+// openJobs opens the engine for steps.
+func (f *Factory) openJobs(ctx context.Context, j *sandbox.Jobs, progress func(string)) error {
 	c, err := f.cfg()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s, err := f.open(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	j := &sandbox.Jobs{Engine: s.Engine, Mind: s.Mind, Attempts: s.Store.Attempts, Actor: c.Actor, Now: f.Now, Progress: progress,
+	*j = sandbox.Jobs{Engine: s.Engine, Mind: s.Mind, Attempts: s.Store.Attempts, Actor: c.Actor, Now: f.Now, Progress: progress,
 		Prepare: func(ctx context.Context, r *control.SubmitRequest) error {
 			if err := f.checkSecrets(ctx, r.Spec); err != nil {
 				return err
@@ -288,7 +307,7 @@ func (f *Factory) jobs(ctx context.Context, progress func(string)) (*sandbox.Job
 	if s.Keeper != nil {
 		j.Keeper = s.Keeper
 	}
-	return j, nil
+	return nil
 }
 
 type stepSchemaOptions struct{ f *Factory }

@@ -28,6 +28,9 @@ type Runner struct {
 	Stop <-chan struct{}
 	// Why says who or what closed Stop.
 	Why func() string
+	// Ready, when not nil, is called once the file is checked, before its first
+	// step: it opens what only a sound file needs.
+	Ready func(ctx context.Context) error
 }
 
 // StepError is why a file ended before its end, other than by a step that
@@ -66,6 +69,11 @@ func (r *Runner) Run(ctx context.Context, f *File) ([]*Output, error) {
 	plan, err := r.plan(ctx, f)
 	if err != nil {
 		return nil, err
+	}
+	if r.Ready != nil {
+		if err := r.Ready(ctx); err != nil {
+			return nil, err
+		}
 	}
 	var all []*Output
 	outputs := map[string]*Output{}

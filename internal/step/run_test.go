@@ -159,7 +159,9 @@ func TestRefusedBeforeTheFirst(t *testing.T) {
 		"  - {name: p, type: step.sandbox_exec, config: {image: i, exec_env: provider-ephemeral}}\n" +
 		"  - {name: q, type: step.sandbox_exec, config: {image: i, exec_env: near}}\n" +
 		"  - {name: r, type: step.sandbox_exec, config: {image: i, exec_env: far, work_dir: /x, mounts: [{source: v, target: rel}], tmpfs: [{target: /a}, {target: /a}]}}\n"
-	all, err := runnerOn(p, show, nil).Run(t.Context(), mustParse(t, text))
+	r := runnerOn(p, show, nil)
+	r.Ready = func(context.Context) error { return errors.New("opened for a file that is refused") }
+	all, err := r.Run(t.Context(), mustParse(t, text))
 	if len(all) > 0 || len(p.execs) > 0 || len(show.lines) > 0 {
 		t.Errorf("something began: %q", show.lines)
 	}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/internal/sandbox"
+	"github.com/windlass-run/windlass/internal/step"
+	"github.com/windlass-run/windlass/internal/testwait"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// steps writes a file of steps with these configs, called s0, s1, ...
+func (w *world) steps(configs ...string) string {
+	w.t.Helper()
+	var b strings.Builder
+	b.WriteString("steps:\n")
+	for i, c := range configs {
+		b.WriteString("  - {name: s" + string(rune('0'+i)) + ", type: step.sandbox_exec, config: {" + c + "}}\n")
+	}
+	path := filepath.Join(w.dir, "f.yaml")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return "f.yaml"
+}
+
+func TestStepRun(t *testing.T) {
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.start(id)
+		s.say(sdk.StreamStdout, "out\n")
+		s.say(sdk.StreamStderr, "err\n")
+		s.finish(id, sdk.StateFailed, sdk.ReasonNonzeroExit, ledger.Change{ExitCode: code(3)})
+	}
+	errs := w.fails(3, "step", "run", w.steps("image: i, memory_limit: 64Mi"))
+	if w.out.String() != "out\n" || !strings.HasPrefix(errs, "err\n") || !strings.Contains(errs, "f.yaml:2: step s0 (run ") || !strings.Contains(errs, "failed with exit code 3") {
+		t.Errorf("stdout %q, stderr %q", w.out.String(), errs)
+	}
+	r := w.engine.submitted[0]
+	if r.Provider != "docker" || r.Spec.Profile != sdk.ProfileStrict || r.Spec.Memory != 64<<20 || r.Actor != "tester@here" || r.Spec.Name != "s0" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestStepLocalInherits: a step on a provider of this machine's programs gets
+// what windlass run gives such a job.
+func TestStepLocalInherits(t *testing.T) {
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	}
+	w.ok("step", "run", w.steps("command: [make], exec_env: provider-ephemeral, provider: local"))
+	if a := w.engine.submitted[0].Ambient; a == nil || a.Dir != w.dir {
+		t.Errorf("ambient %+v", a)
+	}
+}
+
+// TestStepProblems: nothing is opened, started or written for a file that is
+// wrong or refused.
+func TestStepProblems(t *testing.T) {
+	w := newWorld(t)
+	for _, x := range []struct {
+		config, want, id string
+	}{
+		{"imag: i", "f.yaml:2:50: steps[0].config.imag: is not known (did you mean \"image\"?)", step.ErrFile},
+		{"image: '{{ .steps.x.stdout }}'", "no step before this one is called", step.ErrTemplate},
+		{"image: i, exec_env: near", `f.yaml:2:70: steps[0].config.exec_env: no environment is called "near"`, sandbox.ErrNoEnvironment},
+		{"image: i, exec_env: ephemeral", "none is configured", sandbox.ErrNoPlace},
+		{"image: i, exec_env: provider-ephemeral, provider: lokal", `did you mean "local"`, sandbox.ErrNoPlace},
+		{"image: i, provider: docker", "has no meaning with exec_env local-docker", sandbox.ErrRefused},
+	} {
+		errs := w.fails(ExitWindlass, "step", "run", w.steps(x.config))
+		if !strings.Contains(errs, x.want) || !strings.Contains(errs, "windlass explain "+x.id) {
+			t.Errorf("%s: %s", x.config, errs)
+		}
+		if len(w.engine.submitted) > 0 || w.out.String() != "" {
+			t.Errorf("%s: something was started", x.config)
+		}
+		if _, err := os.Stat(w.state); err == nil {
+			t.Fatalf("%s: a state folder was made", x.config)
+		}
+		w.ok("explain", x.id)
+	}
+	errs := w.fails(ExitWindlass, "step", "run", w.steps("image: 1", "image: i, memory_limit: 64m"))
+	if !strings.Contains(errs, "2 problems") || !strings.Contains(errs, "f.yaml:3:") || !strings.Contains(errs, "write 64Mi") {
+		t.Errorf("%s", errs)
+	}
+	w.fails(ExitWindlass, "step", "run", "nowhere.yaml")
+	w.fails(ExitUsage, "step", "run")
+	w.fails(ExitUsage, "step", "run", "a", "b")
+	w.fails(ExitUsage, "step", "schema", "x")
+	var schema any
+	if err := json.Unmarshal([]byte(w.ok("step", "schema")), &schema); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStepToken: the token of a remote runner is looked for before anything
+// starts.
+func TestStepToken(t *testing.T) {
+	w := newWorld(t)
+	file := "runners: {far: {address: 'localhost:1', token_env: FAR_TOKEN}}\n"
+	if err := os.WriteFile(filepath.Join(w.dir, config.FileName), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if errs := w.fails(ExitWindlass, "step", "run", w.steps("image: i, exec_env: far")); !strings.Contains(errs, "the variable FAR_TOKEN is unset") {
+		t.Error(errs)
+	}
+	// With it the runner is called, which isn't there; no ledger is made for that.
+	w.env["FAR_TOKEN"] = "0123456789abcdef-canary"
+	errs := w.fails(ExitWindlass, "step", "run", w.steps("image: i, exec_env: far"))
+	if !strings.Contains(errs, "f.yaml:2: step s0:") || strings.Contains(errs, "canary") {
+		t.Error(errs)
+	}
+	if _, err := os.Stat(w.state); err == nil {
+		t.Error("a state folder was made")
+	}
+}
+
+// TestStepInterrupts: the first signal cancels and waits for proof, the second
+// leaves and says how to find the run.
+func TestStepInterrupts(t *testing.T) {
+	w := newWorld(t)
+	running := make(chan sdk.ID, 1)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.start(id)
+		running <- id
+	}
+	now := time.Unix(0, 0)
+	i := &interrupts{now: func() time.Time { return now }}
+	done := make(chan int, 1)
+	path := w.steps("image: i", "image: i")
+	w.start(func(f *Factory) { f.interrupts = i })
+	go func() { done <- run(t.Context(), w.f, []string{"step", "run", path}) }()
+	id := testwait.Receive(t, soon, "running step", running)
+	i.deliver(syscall.SIGTERM)
+	testwait.Until(t, soon, "cancel", func() bool {
+		w.engine.mu.Lock()
+		defer w.engine.mu.Unlock()
+		return len(w.engine.cancels) == 1
+	})
+	select {
+	case got := <-done:
+		t.Fatalf("left with %d before there was proof", got)
+	default:
+	}
+	now = now.Add(2 * sameWish)
+	i.deliver(os.Interrupt)
+	if got := testwait.Receive(t, soon, "exit", done); got != ExitInterrupted {
+		t.Errorf("exit %d", got)
+	}
+	if c := w.engine.cancels[0]; c.Run != id || c.Why != "SIGTERM" || c.Actor != "tester@here" {
+		t.Errorf("%+v", c)
+	}
+	if s := w.err.String(); !strings.Contains(s, "windlass status "+id.Short()) || len(w.engine.submitted) != 1 {
+		t.Errorf("%d steps, stderr %s", len(w.engine.submitted), s)
+	}
+}
+
+// TestStepBrokenPipe: the steps go on when nobody reads any more.
+func TestStepBrokenPipe(t *testing.T) {
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		w.out.fail(&os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE})
+		s.say(sdk.StreamStdout, "nobody reads this\n")
+		s.finish(id, sdk.StateFailed, sdk.ReasonNonzeroExit, ledger.Change{ExitCode: code(7)})
+	}
+	if errs := w.fails(7, "step", "run", w.steps("image: i")); strings.Count(errs, "nobody reads the output") != 1 {
+		t.Error(errs)
+	}
+}
