@@ -7,7 +7,7 @@ BENCH ?= .
 export FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare clean
+.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench: ## run the benchmarks of bench/ (BENCH=regexp chooses)
 
 bench-compare: ## compare short benchmarks with the merge base (BASE=commit)
 	@bash scripts/bench-compare
+
+test-ecosystem: ## let the ecosystem's own client and server judge ours (a module of its own, Docker)
+	cd test/ecosystem && go test ./...
 
 clean: ## remove what build and cover wrote
 	rm -f windlass windlass.exe coverage.out coverage.html
