@@ -38,7 +38,7 @@ func parse(r *http.Request) (c call, ok bool) {
 	}
 	verb := ""
 	if len(parts) > 5 {
-		verb = parts[5]
+		verb = strings.Join(parts[5:], "/")
 	}
 	actions := map[string]string{"POST/": "create", "GET/": "list", "GET/NAME": "get", "DELETE/NAME": "delete", "PUT/NAME/terminate": "patch", "GET/NAME/log": "log"}
 	key := r.Method + "/"
