@@ -29,7 +29,7 @@ func (e *Engine) Plan(ctx context.Context, req SubmitRequest) (Plan, error) {
 	}
 	p := Plan{Provider: back.Name, Identity: back.Info().Identity, Guarantees: back.Info().Guarantees, Launch: l}
 	if len(l.Problems) > 0 {
-		return p, &ProblemsError{Provider: back.Name, Problems: l.Problems}
+		return p, problemsError(back.Name, l.Problems)
 	}
 	return p, nil
 }
@@ -85,8 +85,14 @@ func (e *Engine) refuse(ctx context.Context, back Backend, spec sdk.JobSpec, amb
 			ps = append(ps, p)
 		}
 	}
+	return problemsError(back.Name, ps)
+}
+
+// problemsError is a refusal, by field.
+func problemsError(provider string, ps []sdk.Problem) error {
+	ps = slices.Clone(ps)
 	slices.SortStableFunc(ps, func(a, b sdk.Problem) int { return strings.Compare(a.Field, b.Field) })
-	return &ProblemsError{Provider: back.Name, Problems: ps}
+	return &ProblemsError{Provider: provider, Problems: ps}
 }
 
 // checkGuarantees refuses what the declared guarantees rule out, for every
@@ -165,7 +171,7 @@ func (e *Engine) Submit(ctx context.Context, req SubmitRequest) (Submitted, erro
 		return Submitted{}, named(err, back.Name)
 	}
 	if len(l.Problems) > 0 {
-		return Submitted{}, &ProblemsError{Provider: back.Name, Problems: l.Problems}
+		return Submitted{}, problemsError(back.Name, l.Problems)
 	}
 	launchJSON, err := l.Encode()
 	if err != nil {

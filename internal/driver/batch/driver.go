@@ -109,7 +109,7 @@ func support() []sdk.FieldSupport {
 		{Field: "pids", Refused: "AWS Batch has no bound on processes"},
 		{Field: "timeout", Values: "any; AWS Batch itself ends the job after 1.1 times it, or a minute where that is more"},
 		{Field: "start_timeout", Values: "any"},
-		{Field: "grace", Refused: "AWS Batch always waits 30 s between TERM and KILL"},
+		{Field: "grace", Refused: "AWS Batch always waits 30 s between TERM and KILL, and nothing changes that; leave it out"},
 		{Field: "retries", Values: "any; each is a job of its own, AWS Batch itself tries once"},
 		{Field: "labels", Values: "tags of the job and its task, within AWS's rules for tags"},
 		{Field: "network", Values: "awsvpc on Fargate, host on instances: the compute environment decides"},

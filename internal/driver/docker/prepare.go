@@ -84,10 +84,11 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	d.checkOptions()
 	d.checkFiles()
 	d.checkMounts()
-	if err := d.checkImage(ctx, op); err != nil {
+	// What is wrong already is told also where the engine doesn't answer.
+	if err := d.checkImage(ctx, op); err != nil && len(d.problems) == 0 {
 		return sdk.Launch{}, err
 	}
-	if err := d.checkNetwork(ctx, op); err != nil {
+	if err := d.checkNetwork(ctx, op); err != nil && len(d.problems) == 0 {
 		return sdk.Launch{}, err
 	}
 	return d.launch()
@@ -193,29 +194,29 @@ func (d *draft) checkText() {
 func (d *draft) checkResources() {
 	s, info := d.spec, d.info
 	if s.EphemeralStorage > 0 {
-		d.bad(sdk.Unimplemented, "ephemeral_storage", fmt.Sprint(s.EphemeralStorage), "a Docker engine can't bound a container's disk on most storage drivers")
+		d.bad(sdk.Unimplemented, "ephemeral_storage", s.Value("ephemeral_storage"), "a Docker engine can't bound a container's disk on most storage drivers")
 	}
 	switch most := int64(info.NCPU) * 1000; {
 	case s.CPU == 0:
 	case s.CPU < minCPU || s.CPU > maxCPU:
-		d.bad(sdk.InvalidArgument, "cpu", fmt.Sprint(s.CPU), "%s cores or more", cores(minCPU))
+		d.bad(sdk.InvalidArgument, "cpu", s.Value("cpu"), "%s cores or more", cores(minCPU))
 	case !info.CPUCfsQuota:
-		d.bad(sdk.FailedPrecondition, "cpu", fmt.Sprint(s.CPU), "the engine at %s can't limit it", d.p.identity.Endpoint)
+		d.bad(sdk.FailedPrecondition, "cpu", s.Value("cpu"), "the engine at %s can't limit it", d.p.identity.Endpoint)
 	case s.CPU > most && most > 0:
-		d.bad(sdk.FailedPrecondition, "cpu", fmt.Sprint(s.CPU), "the engine has %d cores", info.NCPU)
+		d.bad(sdk.FailedPrecondition, "cpu", s.Value("cpu"), "the engine has %d cores", info.NCPU)
 	}
 	switch {
 	case s.Memory == 0:
 	case s.Memory < minMemory:
-		d.bad(sdk.InvalidArgument, "memory", fmt.Sprint(s.Memory), "the engine takes %s or more", size(minMemory))
+		d.bad(sdk.InvalidArgument, "memory", s.Value("memory"), "the engine takes %s or more", size(minMemory))
 	case !info.MemoryLimit:
-		d.bad(sdk.FailedPrecondition, "memory", fmt.Sprint(s.Memory), "the engine at %s can't limit it", d.p.identity.Endpoint)
+		d.bad(sdk.FailedPrecondition, "memory", s.Value("memory"), "the engine at %s can't limit it", d.p.identity.Endpoint)
 	case !info.SwapLimit:
 		d.warnings = append(d.warnings, "the engine can't limit swap: a job beyond its memory may swap instead of being killed")
 	}
 	if s.PIDs > 0 && !info.PidsLimit {
 		if d.req.Spec.PIDs > 0 || d.profile.named {
-			d.bad(sdk.FailedPrecondition, "pids", fmt.Sprint(s.PIDs), "the engine at %s can't limit it", d.p.identity.Endpoint)
+			d.bad(sdk.FailedPrecondition, "pids", s.Value("pids"), "the engine at %s can't limit it", d.p.identity.Endpoint)
 		}
 		d.spec.PIDs = 0
 		d.fitted = slices.DeleteFunc(d.fitted, func(f sdk.Fitted) bool { return f.Field == "pids" })

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
-	"strconv"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/driver/local/cgroup"
@@ -105,10 +104,10 @@ func (d *draft) container() {
 			"would be written into this machine's own folders; write the file before the run, or use a provider of kind docker")
 	}
 	if s.GPU > 0 {
-		d.bad(sdk.Unimplemented, "gpu", strconv.FormatInt(s.GPU, 10), "a process of this machine sees all of its devices; leave gpu out, or use a provider of kind docker")
+		d.bad(sdk.Unimplemented, "gpu", s.Value("gpu"), "a process of this machine sees all of its devices; leave gpu out, or use a provider of kind docker")
 	}
 	if s.EphemeralStorage > 0 {
-		d.bad(sdk.Unimplemented, "ephemeral_storage", strconv.FormatInt(s.EphemeralStorage, 10), "the disk of a process can't be bounded")
+		d.bad(sdk.Unimplemented, "ephemeral_storage", s.Value("ephemeral_storage"), "the disk of a process can't be bounded")
 	}
 	if s.Network != "" && s.Network != "host" {
 		d.bad(sdk.Unimplemented, "network", s.Network, "a local job has the machine's own network (host)")
@@ -200,12 +199,11 @@ func (d *draft) limits() {
 	if l.Memory < 0 || l.CPU < 0 || l.PIDs < 0 || l.IsZero() {
 		return
 	}
-	value := map[string]int64{"memory": l.Memory, "cpu": l.CPU, "pids": l.PIDs}
 	if l.CPU > 0 && l.CPU < cgroup.MinCPU {
-		d.bad(sdk.InvalidArgument, "cpu", strconv.FormatInt(l.CPU, 10), "the kernel shares cores out in hundredths; at least %d thousandths", cgroup.MinCPU)
+		d.bad(sdk.InvalidArgument, "cpu", s.Value("cpu"), "the kernel shares cores out in hundredths; at least %d thousandths", cgroup.MinCPU)
 	}
 	if l.Memory > 0 && l.Memory < minMemory {
-		d.bad(sdk.InvalidArgument, "memory", strconv.FormatInt(l.Memory, 10), "no program starts in less than %dm", minMemory>>20)
+		d.bad(sdk.InvalidArgument, "memory", s.Value("memory"), "no program starts in less than %dm", minMemory>>20)
 	}
 	host, err := cgroup.Detect()
 	if err != nil {
@@ -213,7 +211,7 @@ func (d *draft) limits() {
 		return
 	}
 	for _, lack := range host.Lacks(l) {
-		d.bad(sdk.FailedPrecondition, lack.Controller, strconv.FormatInt(value[lack.Controller], 10),
+		d.bad(sdk.FailedPrecondition, lack.Controller, s.Value(lack.Controller),
 			"can't be limited here: no control group can be made: %s; leave it out, or %s", lack.Why, delegate())
 	}
 	d.request.Limits = l
