@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/windlass-run/windlass/internal/testwait"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
 
 // program is the binary with failpoints, built once for all tests.
@@ -78,7 +80,7 @@ type host struct {
 	// network is that of jobs on Docker; empty is the engine's own.
 	network string
 	// held holds jobs back until release.
-	held bool
+	held, released bool
 	// keeperOff makes commands do everything themselves.
 	keeperOff bool
 	// last is what the last command left.
@@ -117,6 +119,7 @@ type result struct {
 // it and what it starts.
 func (h *host) run(failpoint string, args ...string) result {
 	h.t.Helper()
+	h.openGates()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
 	cmd := h.command(ctx, failpoint, args...)
@@ -162,11 +165,11 @@ func (h *host) command(ctx context.Context, failpoint string, args ...string) *e
 // effect once, prints some lines, and exits 7.
 func (h *host) job(flags ...string) []string {
 	if h.driver == "fake" {
-		pause := "100ms"
-		if h.held { // its jobs know time alone
-			pause = "3s"
+		args := append(h.onBackend(flags...), "--", "sleep", "100ms", ";")
+		if h.held {
+			args = append(args, "gate", ";")
 		}
-		return append(h.onBackend(flags...), "--", "sleep", pause, ";", "lines", "200", ";", "err", "err", ";", "exit", "7")
+		return append(args, "lines", "200", ";", "err", "err", ";", "exit", "7")
 	}
 	if h.held {
 		flags = append(flags, "-e", "GO="+h.goFile())
@@ -187,11 +190,34 @@ func (h *host) onBackend(flags ...string) []string {
 
 func (h *host) goFile() string { return filepath.Join(h.dir, "go") }
 
-// release lets a job that was held back go on.
+// release lets jobs that were held back go on, also those that are still to come.
 func (h *host) release() {
 	h.t.Helper()
+	h.released = true
+	h.openGates()
 	if err := os.WriteFile(h.goFile(), nil, 0o600); err != nil {
 		h.t.Fatal(err)
+	}
+}
+
+// openGates lets the fake's jobs go on, once they are released.
+func (h *host) openGates() {
+	h.t.Helper()
+	if h.driver != "fake" || !h.released {
+		return
+	}
+	dirs, err := filepath.Glob(filepath.Join(h.state(), "driver", "fake", "*"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		cloud, err := fake.OpenCloud(dir, fake.Options{})
+		if err == nil {
+			err = cloud.OpenGate(sdk.ID{})
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
 	}
 }
 

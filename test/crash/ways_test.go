@@ -19,7 +19,10 @@ func pointOf(arm string) string {
 
 func (h *host) awaitHit(arm string) {
 	h.t.Helper()
-	testwait.Until(h.t, patience, "hit of "+arm, func() bool { return h.hits(pointOf(arm)) > 0 })
+	testwait.Until(h.t, patience, "hit of "+arm, func() bool {
+		h.openGates()
+		return h.hits(pointOf(arm)) > 0
+	})
 }
 
 // startAndCancel has a hanging job cancelled by the victim.
