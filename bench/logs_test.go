@@ -37,9 +37,6 @@ const logLines = 1_000_000
 // which goes through all for each page, would take most of the time.
 const searched = 100_000
 
-// archived is how many are written on App Platform, whose archive comes whole.
-const archived = 100_000
-
 // talker plays a job that writes lines.
 func talker(lines int) run.Executor {
 	var text bytes.Buffer
@@ -110,10 +107,11 @@ func BenchmarkLogsCloudLogging(b *testing.B) {
 	})
 }
 
-// BenchmarkLogsAppPlatform reads them from the archive of a job's log.
+// BenchmarkLogsAppPlatform reads a million lines from the archive of a job's log,
+// beside the vendor's client and a scanner alone.
 func BenchmarkLogsAppPlatform(b *testing.B) {
 	skipLogs(b)
-	cloud, err := pocketdo.New(pocketdo.Options{Executor: talker(archived)})
+	cloud, err := pocketdo.New(pocketdo.Options{Executor: talker(logLines)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -122,29 +120,67 @@ func BenchmarkLogsAppPlatform(b *testing.B) {
 		web.Close()
 		_ = cloud.Close()
 	})
-	readLog(b, providerOf(b, appplatform.Driver(), map[string]string{"DIGITALOCEAN_TOKEN": "pocket"}, fmt.Sprintf(`{"endpoint": %q, "minute_rate": 1000000, "hour_rate": 60000000}`, web.URL)), archived, nil)
+	p := providerOf(b, appplatform.Driver(), map[string]string{"DIGITALOCEAN_TOKEN": "pocket"}, fmt.Sprintf(`{"endpoint": %q, "minute_rate": 1000000, "hour_rate": 60000000}`, web.URL))
+	readLog(b, p, logLines, func() int { return rawArchive(b, web.URL) })
 }
 
-// BenchmarkLogsContainerInstances reads what Azure keeps of them, the last 4 MB.
+// BenchmarkLogsContainerInstances reads what Azure keeps of a million lines once
+// they are written, the last 4 MB, beside the vendor's client alone.
 func BenchmarkLogsContainerInstances(b *testing.B) {
 	skipLogs(b)
-	cloud, err := pocketazure.New(pocketazure.Options{Executor: talker(logLines)})
+	address, ca := pocketAzure(b, talker(logLines))
+	p := onAzure(b, address, ca, "")
+	readLog(b, p, 0, func() int { return rawTail(b, address, ca) })
+}
+
+// BenchmarkLogsContainerInstancesFollowed reads all of a million lines while they are
+// written, which is the only way to have them: none may have left the last 4 MB
+// before it was read.
+func BenchmarkLogsContainerInstancesFollowed(b *testing.B) {
+	skipLogs(b)
+	for range b.N {
+		address, ca := pocketAzure(b, &pacer{lines: logLines, each: followedRate / 10, every: 100 * time.Millisecond})
+		p := onAzure(b, address, ca, `"log_poll": "500ms", "log_quiet": "2s",`)
+		lines, gaps, last := follow(b, p)
+		if lines != logLines || gaps != 0 {
+			b.Errorf("%d lines, %d gaps", lines, gaps)
+		}
+		b.ReportMetric(float64(lines)/last.Seconds(), "lines/s")
+		b.ReportMetric(last.Seconds()-float64(logLines)/followedRate, "late-s")
+	}
+}
+
+// followedRate is how many lines a second are written where they are followed: 1.5 MB
+// with the times that Azure puts before them.
+const followedRate = 20_000
+
+// pocketAzure starts a pocket cloud, and returns its address and the file of its
+// certificate.
+func pocketAzure(b *testing.B, e run.Executor) (address, ca string) {
+	b.Helper()
+	cloud, err := pocketazure.New(pocketazure.Options{Executor: e})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = cloud.Close() })
-	address, err := cloud.Listen("127.0.0.1:0")
-	if err != nil {
+	if address, err = cloud.Listen("127.0.0.1:0"); err != nil {
 		b.Fatal(err)
 	}
-	ca := filepath.Join(b.TempDir(), pocketazure.CAFile)
+	ca = filepath.Join(b.TempDir(), pocketazure.CAFile)
 	if err := os.WriteFile(ca, cloud.CA(), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	p := providerOf(b, aci.Driver(), map[string]string{"AZURE_TENANT_ID": pocketazure.TenantID, "AZURE_CLIENT_ID": "22222222-3333-4444-5555-666666666666", "AZURE_CLIENT_SECRET": "pocket"},
-		fmt.Sprintf(`{"subscription": %q, "resource_group": %q, "location": %q, "endpoint": %q, "ca_file": %q, "read_rate": 1000000, "write_rate": 1000000}`,
-			pocketazure.SubscriptionID, pocketazure.ResourceGroup, pocketazure.Location, "https://"+address, ca))
-	readLog(b, p, 0, nil)
+	return address, ca
+}
+
+func azureKeys() map[string]string {
+	return map[string]string{"AZURE_TENANT_ID": pocketazure.TenantID, "AZURE_CLIENT_ID": "22222222-3333-4444-5555-666666666666", "AZURE_CLIENT_SECRET": "pocket"}
+}
+
+func onAzure(b *testing.B, address, ca, more string) sdk.Provider {
+	b.Helper()
+	return providerOf(b, aci.Driver(), azureKeys(), fmt.Sprintf(`{%s "subscription": %q, "resource_group": %q, "location": %q, "endpoint": %q, "ca_file": %q, "read_rate": 1000000, "write_rate": 1000000}`,
+		more, pocketazure.SubscriptionID, pocketazure.ResourceGroup, pocketazure.Location, "https://"+address, ca))
 }
 
 func skipLogs(b *testing.B) {
@@ -211,7 +247,7 @@ func readLog(b *testing.B, p sdk.Provider, most int, plain func() int) {
 	} else {
 		took, _ = pair(b, read, func() time.Duration {
 			begun := time.Now()
-			if n := plain(); n < most { // there may be entries of the service itself
+			if n := plain(); n < max(most, lines) { // there may be entries of the service itself
 				b.Errorf("the plain reader has %d lines", n)
 			}
 			return time.Since(begun)
@@ -222,8 +258,8 @@ func readLog(b *testing.B, p sdk.Provider, most int, plain func() int) {
 	b.ReportMetric(float64(gaps), "gaps")
 }
 
-// ended runs a job to its end.
-func ended(b *testing.B, p sdk.Provider) sdk.JobHandle {
+// started runs a job.
+func started(b *testing.B, p sdk.Provider) (sdk.JobRunner, sdk.JobHandle) {
 	b.Helper()
 	runner, ok := sdk.Of(p, sdk.Runner())
 	if !ok {
@@ -238,7 +274,13 @@ func ended(b *testing.B, p sdk.Provider) sdk.JobHandle {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := res.Handle
+	return runner, res.Handle
+}
+
+// ended runs a job to its end.
+func ended(b *testing.B, p sdk.Provider) sdk.JobHandle {
+	b.Helper()
+	runner, h := started(b, p)
 	for ctx, cancel := context.WithTimeout(b.Context(), time.Minute); ; {
 		st, err := runner.JobStatus(ctx, sdk.JobStatusRequest{Handle: h})
 		if err != nil {
