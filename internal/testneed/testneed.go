@@ -32,6 +32,13 @@ const (
 	// with all its applets, and a shell as its command.
 	Image = "busybox:local"
 
+	// ClusterEnv holds the cluster that a run of tests shares, as scripts/cluster
+	// tells of it; ClusterLater in it says that another run has one.
+	ClusterEnv = "WINDLASS_TEST_CLUSTER"
+	// ClusterLater as the value of ClusterEnv skips the tests with a real cluster,
+	// in CI too: `make test` runs them in a stage of their own.
+	ClusterLater = "later"
+
 	defaultDocker = "unix:///var/run/docker.sock"
 	probeTimeout  = 10 * time.Second
 )
@@ -49,6 +56,20 @@ func Docker(t testing.TB) string {
 		missing(t, "a Docker engine", err, "run scripts/setup-test")
 	}
 	return host
+}
+
+// Cluster returns what ClusterEnv holds: empty is that the test starts a cluster
+// itself, as internal/testneed/cluster does. The test is skipped under -short.
+func Cluster(t testing.TB) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a Kubernetes cluster: left out by -short")
+	}
+	shared := os.Getenv(ClusterEnv)
+	if shared == ClusterLater {
+		t.Skip("needs a Kubernetes cluster: left to the run that has one (" + ClusterEnv + "=" + ClusterLater + ")")
+	}
+	return shared
 }
 
 // Root ends the test unless it runs with an effective user ID of 0.

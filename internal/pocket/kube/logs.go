@@ -73,7 +73,9 @@ func (s *Server) Rotate(pod string, keep int) bool {
 	return true
 }
 
-// lineWriter cuts a stream into lines.
+// lineWriter cuts a stream into lines. Of one that ends with \r\n the \r is lost, as
+// containerd loses it.
+// https://github.com/containerd/containerd/blob/v1.6.20/pkg/cri/io/logger.go
 type lineWriter struct {
 	s   *Server
 	log *podLog
@@ -87,7 +89,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		if i < 0 {
 			return len(p), nil
 		}
-		w.s.add(w.log, w.buf[:i+1])
+		w.s.add(w.log, append(bytes.TrimSuffix(w.buf[:i:i], []byte("\r")), '\n'))
 		w.buf = bytes.Clone(w.buf[i+1:])
 	}
 }
