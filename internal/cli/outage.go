@@ -135,7 +135,7 @@ func (h *herald) unanswered() bool {
 func outageWords(run ledger.Run) string {
 	switch {
 	case control.Silent(run):
-		return fmt.Sprintf("%s gives no answer%s; it is asked until it does", run.Provider, messageWords(run))
+		return fmt.Sprintf("%s gives %s; it is asked until it does", run.Provider, run.Message)
 	case run.Phase == ledger.PhaseSubmitting && run.State == sdk.StatePending && run.Reason == sdk.ReasonInfrastructure:
 		return fmt.Sprintf("%s can't be sent the launch at present%s; it is tried again", run.Provider, messageWords(run))
 	}

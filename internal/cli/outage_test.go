@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestSilenceIsTold(t *testing.T) {
 	}
 	w.engine.script = func(s *scripted, id sdk.ID) {
 		s.becomes(id, ledger.PhaseSubmitting, sdk.StatePending, sdk.ReasonUnknown, "no answer since 2026-05-04T12:00:00Z: run job: provider local: HTTP 503")
-		said("local gives no answer: no answer since 2026-05-04T12:00:00Z")
+		said("local gives no answer since 2026-05-04T12:00:00Z: run job: provider local: HTTP 503; it is asked until it does")
 		s.move() // nothing new
 		s.becomes(id, ledger.PhaseSubmitting, sdk.StatePending, sdk.ReasonUnknown, "no answer since 2026-05-04T12:00:00Z; the start time-out has passed: HTTP 503")
 		said("the start time-out has passed")
@@ -108,6 +109,17 @@ func TestCancelWithoutProof(t *testing.T) {
 	w.engine.wg.Wait()
 }
 
+// lateKeeper takes a run once the test has written what it wants of it.
+type lateKeeper struct {
+	quickKeeper
+	written chan struct{}
+}
+
+func (k *lateKeeper) Take(context.Context, sdk.ID) error {
+	<-k.written
+	return nil
+}
+
 // TestPartOfTheOutput: a run whose output is still being fetched has it said that
 // more may come; one that is drained, or follows, hasn't.
 func TestPartOfTheOutput(t *testing.T) {
@@ -122,14 +134,15 @@ func TestPartOfTheOutput(t *testing.T) {
 		t.Errorf("of a drained run: %s", w.err.String())
 	}
 	var open sdk.ID
+	k := lateKeeper{written: make(chan struct{})}
 	w.engine.script = func(s *scripted, run sdk.ID) {
 		open = run
 		cancelled := sdk.ReasonCancelled
 		s.write(run, ledger.NewEvent{Attempt: 1, Kind: ledger.KindEnded, Actor: "engine",
 			Change: ledger.Change{V: 1, Phase: ledger.PhaseEnded, State: sdk.StateCancelled, Reason: &cancelled, EndedAt: w.now}})
+		close(k.written)
 	}
-	k := &quickKeeper{}
-	w.keeper, w.env["WINDLASS_KEEPER"] = k, "on"
+	w.keeper, w.env["WINDLASS_KEEPER"] = &k, "on"
 	w.ok("run", "-d", "--", "true")
 	w.engine.wg.Wait()
 	if w.ok("logs", open.String()); !strings.Contains(w.err.String(), "more may come; windlass logs -f "+open.Short()) {

@@ -224,7 +224,9 @@ func nextFor(r ledger.Run, removed bool) []string {
 		}
 		return append(out, "windlass rerun "+id)
 	}
-	if remedy := reasonRemedy(r.Reason); remedy != "" && r.Reason != sdk.ReasonQueued {
+	if control.Silent(r) && r.State != sdk.StateUnknown {
+		out = append(out, "windlass provider check tells whether the provider answers")
+	} else if remedy := reasonRemedy(r.Reason); remedy != "" && r.Reason != sdk.ReasonQueued {
 		out = append(out, forRun(remedy, r.ID))
 	}
 	return append(out, "windlass logs -f "+id, "windlass wait "+id, "windlass cancel "+id)

@@ -37,7 +37,7 @@ func (b Backend) maxInFlight() int {
 // DeadlineExceeded and retryable: it says nothing of the job.
 func call[T any](ctx context.Context, limit time.Duration, op string, fn func(context.Context) (T, error)) (T, error) {
 	failpoint.Hit("call." + op + ".before")
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, lateError{limit})
 	type reply struct {
 		v   T
 		err error
@@ -65,6 +65,14 @@ func call[T any](ctx context.Context, limit time.Duration, op string, fn func(co
 		return zero, &sdk.Error{Code: sdk.CodeOf(ctx.Err()), Op: op, Retryable: true, Err: context.Cause(ctx)}
 	}
 }
+
+// lateError is the cause of a time-out of ours.
+type lateError struct{ limit time.Duration }
+
+func (e lateError) Error() string { return "no answer within " + e.limit.String() }
+
+// Unwrap makes it the context's own error.
+func (lateError) Unwrap() error { return context.DeadlineExceeded }
 
 // shielded runs a provider's code. A panic there is that call's error, which
 // proves nothing of the job: the process drives others' runs too, and what the
