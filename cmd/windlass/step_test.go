@@ -4,13 +4,23 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/windlass-run/windlass/internal/driver/all"
+	pocketargo "github.com/windlass-run/windlass/internal/pocket/argo"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
+	"github.com/windlass-run/windlass/internal/pocket/kube"
+	pocketrun "github.com/windlass-run/windlass/internal/pocket/run"
+	"github.com/windlass-run/windlass/internal/pocket/run/runtest"
 	"github.com/windlass-run/windlass/internal/testwait"
+	"github.com/windlass-run/windlass/sdk"
 )
 
 // onSteps is the program with a provider called build on Docker and a remote
@@ -228,5 +238,65 @@ func TestF84StepSecret(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// onArgo is the program with one provider of kind argo, on a pocket cluster.
+func onArgo(t *testing.T) (*program, *pocketargo.Server) {
+	t.Helper()
+	if !slices.ContainsFunc(all.Drivers(), func(d sdk.Driver) bool { return d.Kind == "argo" }) {
+		t.Skip("this program has no kind argo")
+	}
+	p := newProgram(t, "off")
+	cloud := pocketargo.New(pocketargo.Options{Executor: runtest.Contained{Executor: pocketrun.NewProcesses(nil)}, Record: true})
+	web := httptest.NewServer(cloud)
+	t.Cleanup(func() {
+		web.Close()
+		if err := cloud.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.env = append(p.env, "ARGO_TOKEN="+pocketargo.Token)
+	p.write("windlass.yaml", fmt.Sprintf("providers: {wf: {kind: argo, poll_interval: 100ms, config: {endpoint: '%s', namespace: %s}}}\n", web.URL, kube.Namespace))
+	return p, cloud
+}
+
+// TestStepEphemeral runs steps as Workflows: a code and outputs, a time-out and
+// Ctrl-C that end the Workflow, and nothing left.
+func TestStepEphemeral(t *testing.T) {
+	t.Parallel()
+	p, cloud := onArgo(t)
+	one := func(config string) string {
+		return "steps:\n  - {name: only, type: step.sandbox_exec, config: {image: busybox, exec_env: ephemeral, " + config + "}}\n"
+	}
+	p.write("f.yaml", one("command: [sh, -c, 'echo out; exit 7']"))
+	if out, code := p.do("step", "run", "f.yaml"); code != 7 || out != "out\n" {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	p.write("f.yaml", one("argo_module: wf, timeout: 2s, command: [sleep, '1000']"))
+	if _, code := p.do("step", "run", "f.yaml"); code != 124 {
+		t.Errorf("exit %d, want 124", code)
+	}
+	p.write("f.yaml", one(`command: [sh, -c, 'trap "exit 9" TERM; echo up; while :; do sleep 0.1; done']`))
+	cmd := p.command("step", "run", "f.yaml")
+	var out, errs lockedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, soon, "the step", func() bool { return strings.Contains(out.String(), "up\n") })
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait() // the code tells
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit %d, want 130: %s", code, errs.String())
+	}
+	if n := p.orphans("wf"); n > 0 {
+		t.Errorf("%d objects left", n)
+	}
+	calls := cloud.Cluster().Calls().Calls("")
+	if !slices.ContainsFunc(calls, func(c fault.Call) bool { return strings.Contains(string(c.Request), `"secondsAfterCompletion":300`) }) {
+		t.Error("no Workflow has the TTL of ephemeral")
 	}
 }
