@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/runner"
 	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/internal/step"
@@ -297,7 +299,20 @@ func (f *Factory) openJobs(ctx context.Context, j *sandbox.Jobs, progress func(s
 	if err != nil {
 		return err
 	}
-	*j = sandbox.Jobs{Engine: s.Engine, Mind: s.Mind, Attempts: s.Store.Attempts, Actor: c.Actor, Now: f.Now, Progress: progress,
+	// Steps run one after the other, so there is one run to tell of at a time.
+	var told atomic.Pointer[herald]
+	*j = sandbox.Jobs{Engine: s.Engine, Mind: s.Mind, Attempts: s.Store.Attempts, Actor: c.Actor, Now: f.Now,
+		Progress: func(line string) {
+			if h := told.Load(); h != nil {
+				h.heard()
+			}
+			progress(line)
+		},
+		Watch: func(ctx context.Context, run ledger.Run, until control.Milestone, say func(string)) (ledger.Run, error) {
+			h := f.newHerald(run, f.graceOf(run), func(format string, args ...any) { say(fmt.Sprintf(format, args...)) })
+			told.Store(h)
+			return h.wait(ctx, s.Engine, until)
+		},
 		Prepare: func(ctx context.Context, r *control.SubmitRequest) error {
 			if err := f.checkSecrets(ctx, r.Spec); err != nil {
 				return err

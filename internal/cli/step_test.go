@@ -177,3 +177,18 @@ func TestStepBrokenPipe(t *testing.T) {
 		t.Error(errs)
 	}
 }
+
+// TestStepSilenceIsTold: a step says that its provider doesn't answer, as a run
+// does.
+func TestStepSilenceIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.becomes(id, ledger.PhaseSubmitting, sdk.StatePending, sdk.ReasonUnknown, "no answer since 2026-05-04T12:00:00Z: cut")
+		testwait.Until(t, soon, "word of it", func() bool { return strings.Contains(w.err.String(), "docker gives no answer since 2026-05-04T12:00:00Z: cut") })
+		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	}
+	w.ok("step", "run", w.steps("image: i"))
+	if w.out.String() != "" {
+		t.Errorf("stdout %q", w.out.String())
+	}
+}

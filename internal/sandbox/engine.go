@@ -42,8 +42,10 @@ const (
 
 // stay keeps with one run until it is over, as an attached command does.
 type stay struct {
-	j    *Jobs
-	run  sdk.ID
+	j   *Jobs
+	run sdk.ID
+	// row is the run's as it was submitted.
+	row  ledger.Run
 	note func(text string)
 	// item takes the run's output.
 	item func(control.FollowItem)
@@ -75,7 +77,7 @@ func (s stay) see(ctx context.Context) (ledger.Run, error) {
 	if s.j.Keeper == nil {
 		until = control.MilestoneFinished
 	}
-	run, err := s.j.Engine.Wait(ctx, s.run, until)
+	run, err := s.wait(ctx, until)
 	if err != nil {
 		return run, err
 	}
@@ -85,6 +87,13 @@ func (s stay) see(ctx context.Context) (ledger.Run, error) {
 	case <-ctx.Done():
 		return run, context.Cause(ctx)
 	}
+}
+
+func (s stay) wait(ctx context.Context, until control.Milestone) (ledger.Run, error) {
+	if s.j.Watch == nil {
+		return s.j.Engine.Wait(ctx, s.run, until)
+	}
+	return s.j.Watch(ctx, s.row, until, s.note)
 }
 
 // show passes the output on. The run is over without it, too.

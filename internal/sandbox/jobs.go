@@ -21,6 +21,9 @@ type Jobs struct {
 	// Mind, when not nil, looks after a run until ctx ends: where its holder
 	// dies, it finds another.
 	Mind func(ctx context.Context, run sdk.ID)
+	// Watch, when not nil, waits in place of Engine.Wait, and says why that takes
+	// long.
+	Watch func(ctx context.Context, run ledger.Run, until control.Milestone, say func(text string)) (ledger.Run, error)
 	// Attempts reads the attempts of a run.
 	Attempts func(ctx context.Context, run sdk.ID) ([]ledger.Attempt, error)
 	// Actor is who asks; never empty.
@@ -92,7 +95,7 @@ func (j *jobs) Exec(ctx context.Context, r Request) (Result, error) {
 		r.Output.Note(w)
 	}
 	out := &relay{to: r.Output}
-	s := stay{j: j.Jobs, run: id, note: out.note, item: out.item, stop: r.Stop, why: r.Why}
+	s := stay{j: j.Jobs, run: id, row: sub.Run, note: out.note, item: out.item, stop: r.Stop, why: r.Why}
 	run, err := s.see(ctx)
 	if err != nil {
 		return Result{RunID: id, Profile: profile}, fmt.Errorf("run %s: %w", id.Short(), err)
