@@ -237,7 +237,9 @@ func (w *world) conn(addr, name string) *grpc.ClientConn {
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(credentials.NewTLS(c)), grpc.WithDisableServiceConfig())
+	// Windows that don't grow: a caller that reads nothing holds the server up soon.
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(credentials.NewTLS(c)), grpc.WithDisableServiceConfig(),
+		grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10))
 	if err != nil {
 		w.t.Fatal(err)
 	}

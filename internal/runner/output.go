@@ -33,21 +33,20 @@ func (j *job) pass(ctx context.Context, send func(*sandboxpb.SandboxExecChunk) e
 	defer wg.Wait()
 	defer stop()
 	pieces := make(chan piece, ahead)
-	whole = true
-	var read error
+	var all bool
+	var failed error
 	wg.Go(func() {
 		defer close(pieces)
-		whole, read = j.read(ctx, pieces)
+		all, failed = j.read(ctx, pieces)
 	})
 	if err := sendAll(pieces, send); err != nil {
-		return run, false, err
+		return run, false, err // while the reader still writes all and failed
 	}
-	// The channel is closed: the reader is done with what it writes.
-	if read != nil {
-		return run, false, read
+	if failed != nil {
+		return run, false, failed
 	}
 	run, err = j.s.o.Engine.Wait(ctx, j.id, control.MilestoneDrained)
-	return run, whole, err
+	return run, all, err
 }
 
 // read follows the job's log. What the platform itself says is not the job's

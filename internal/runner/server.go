@@ -109,6 +109,8 @@ type Server struct {
 	places *places
 	lock   *flock.Flock
 
+	// goodbye is sayGoodbye but in tests.
+	goodbye time.Duration
 	// stopping is closed when the server takes no more jobs and cancels those
 	// that it has.
 	stopping chan struct{}
@@ -154,7 +156,7 @@ func unlocked(o Options) (*Server, error) {
 	if o.MaxJobs <= 0 {
 		o.MaxJobs = DefaultMaxJobs
 	}
-	s := &Server{o: o, places: newPlaces(o.MaxJobs), stopping: make(chan struct{})}
+	s := &Server{o: o, places: newPlaces(o.MaxJobs), goodbye: sayGoodbye, stopping: make(chan struct{})}
 	s.stop = sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -259,7 +261,7 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	s.stop()
 	s.jobs.Wait()
 	// All jobs are gone. What is left is to tell the callers, if they listen.
-	hard := time.AfterFunc(sayGoodbye, g.Stop)
+	hard := time.AfterFunc(s.goodbye, g.Stop)
 	g.GracefulStop()
 	hard.Stop()
 	if err := errors.Join(err, <-served); err != nil {
