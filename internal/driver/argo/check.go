@@ -13,7 +13,7 @@ const opCheck = "check"
 func rights() []kube.Right {
 	return []kube.Right{
 		{Group: "argoproj.io", Resource: "workflows", Verbs: []string{"create", "get", "list", "patch", "delete"}},
-		{Resource: "pods", Verbs: []string{"list"}},
+		{Resource: "pods", Verbs: []string{"list", "patch"}},
 		{Resource: "pods", Sub: "log", Verbs: []string{"get"}},
 		{Resource: "secrets", Verbs: []string{"create", "get", "list", "patch", "delete"}},
 	}

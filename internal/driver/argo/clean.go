@@ -37,7 +37,11 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 	if err != nil {
 		return sdk.CleanupJobResult{}, err
 	}
-	if w != nil && !judge(w).State.Terminal() && w.DeletionTimestamp == nil {
+	pods, err := p.lastPods(ctx, opClean, []*argo.Workflow{w})
+	if err != nil {
+		return sdk.CleanupJobResult{}, err
+	}
+	if st, err := p.state(h, w, pods); err == nil && !st.State.Terminal() && w.DeletionTimestamp == nil {
 		return sdk.CleanupJobResult{}, p.fail(sdk.FailedPrecondition, opClean, fmt.Errorf("the Workflow %s runs, or is about to", h.ID))
 	}
 	var out sdk.CleanupJobResult

@@ -166,11 +166,11 @@ func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
 }
 
 // Info implements sdk.Provider. Argo Server sends lines as text within JSON, and tells
-// neither whether a log was there nor whether it came to its end.
+// neither whether a log came to its end, nor whether a pod that was told to has.
 func (p *provider) Info() sdk.Info {
 	g := guarantees()
 	if p.server != nil {
-		g.Logs.Fidelity, g.Logs.EndProven = sdk.LogStructured, false
+		g.Logs.Fidelity, g.Logs.EndProven, g.CancelReadBack = sdk.LogStructured, false, false
 	}
 	return sdk.Info{Name: p.name, Kind: Kind, Identity: p.identity, Guarantees: g, BatchMax: batchMax,
 		Rate: float64(p.cfg.Rate), Burst: 2 * p.cfg.Rate}

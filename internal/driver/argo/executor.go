@@ -29,6 +29,8 @@ var exited = []byte("sub-process exited")
 type executor struct {
 	// last: the executor has said that the job's process has exited.
 	last bool
+	// failed is the error that it gave, which it says twice.
+	failed []byte
 }
 
 // split marks what of a line is the executor's as of the stream system. A line of the
@@ -40,6 +42,10 @@ func (x *executor) split(c sdk.LogChunk) []sdk.LogChunk {
 		return s
 	}
 	if m := executorError().FindIndex(c.Data); m != nil && (x.last || !bytes.HasPrefix(c.Data, []byte("Error: exit")) && !bytes.HasPrefix(c.Data, []byte("Error: signal"))) {
+		x.failed = bytes.Clone(bytes.TrimPrefix(c.Data, []byte("Error: ")))
+		return []sdk.LogChunk{system(c.Data)}
+	}
+	if len(x.failed) > 0 && bytes.Equal(c.Data, x.failed) {
 		return []sdk.LogChunk{system(c.Data)}
 	}
 	if !bytes.Contains(c.Data, []byte("argo")) {

@@ -21,6 +21,7 @@ func TestExecutorLines(t *testing.T) {
 		"JSON":            {[]string{js, js4}, nil, []string{js, js4}},
 		"behind a line":   {[]string{"no end" + v4}, []string{"no end"}, []string{v4}},
 		"no program":      {[]string{`Error: failed to find name in PATH: exec: "x": executable file not found in $PATH`}, nil, []string{`Error: failed to find name in PATH: exec: "x": executable file not found in $PATH`}},
+		"said twice":      {[]string{`Error: failed to find name in PATH: x`, `failed to find name in PATH: x`, "x"}, []string{"x"}, []string{`Error: failed to find name in PATH: x`, `failed to find name in PATH: x`}},
 		"a job's error":   {[]string{"Error: exit status 7", "Error: x"}, []string{"Error: exit status 7", "Error: x"}, nil},
 		"a job's slog":    {[]string{`time=2026-11-28T12:00:00.000Z level=INFO msg=hello user=argo`}, []string{`time=2026-11-28T12:00:00.000Z level=INFO msg=hello user=argo`}, nil},
 		"a job's JSON":    {[]string{`{"msg":"argo","level":"info"}`}, []string{`{"msg":"argo","level":"info"}`}, nil},

@@ -74,6 +74,31 @@ func TestCancelKeepsCode(t *testing.T) {
 	})
 }
 
+// TestF77IgnoresTerm: a job that ignores TERM isn't over with its Workflow. Where the
+// pod can be seen it is ended by KILL, and known to be.
+func TestF77IgnoresTerm(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.Open()
+	spec := shell("trap '' TERM; echo up; while :; do sleep 0.05; done")
+	grace := 2 * time.Second
+	spec.Grace = &grace
+	h := w.Run(p, w.Plan(p, spec))
+	w.Running(p, h)
+	w.Eventually("output", func() bool { job, _ := w.texts(p, h, false); return job == "up\n" })
+	if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}); err != nil {
+		t.Fatal(err)
+	}
+	early := false
+	w.Eventually("end of the job", func() bool {
+		st := w.Status(p, h)
+		early = early || st.Raw["workflow.phase"] == "Failed" && !st.State.Terminal()
+		return st.State.Terminal()
+	})
+	if st := w.Status(p, h); !early || st.State != sdk.StateCancelled || st.ExitCode == nil || *st.ExitCode != 137 {
+		t.Errorf("got %s %s, code %v; seen to run on: %t", st.State, st.Reason, st.ExitCode, early)
+	}
+}
+
 // TestTerminateDuringStatus: a status call that hangs holds up neither a cancel nor a
 // removal.
 func TestTerminateDuringStatus(t *testing.T) {

@@ -1,6 +1,8 @@
 package argo
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/windlass-run/windlass/internal/cloud/kube/podlog"
@@ -8,10 +10,22 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// refine adds to a Workflow's end what its pod says: when the container ran, that a
-// process in it was killed for memory, and who took the pod away. The code is Argo's;
-// only where Argo has none for a container that ended is it the pod's.
+// refine adds to a Workflow's end what its pod says: that it isn't over at all, when
+// the container ran, that a process in it was killed for memory, and who took the pod
+// away. The code is Argo's; only where Argo has none for a container that ended is it
+// the pod's.
+//
+// Told to end a Workflow, Argo tells its own container too, which then reports nothing
+// more: the Workflow completes while a job that takes its time to end still runs.
 func refine(res *sdk.JobStatusResult, pod *corev1.Pod) {
+	if c := podlog.Of(pod, podspec.Main); !c.Ended {
+		res.State, res.Reason, res.ExitCode, res.EndedAt = sdk.StatePending, "", nil, time.Time{}
+		if c.Started {
+			res.State, res.Launches = sdk.StateRunning, 1
+		}
+		res.Message = oneLine("Argo has ended the Workflow, and its pod is still there; " + res.Message)
+		return
+	}
 	for _, c := range pod.Status.ContainerStatuses {
 		t := c.State.Terminated
 		if c.Name != podspec.Main || t == nil || !podlog.Started(t) || madeUp(t.Reason) {

@@ -27,11 +27,11 @@ func (p *provider) JobStatus(ctx context.Context, r sdk.JobStatusRequest) (sdk.J
 	if err != nil {
 		return sdk.JobStatusResult{}, err
 	}
-	ended, err := p.endedPods(ctx, []*argo.Workflow{w})
+	pods, err := p.lastPods(ctx, opStatus, []*argo.Workflow{w})
 	if err != nil {
 		return sdk.JobStatusResult{}, err
 	}
-	return p.state(r.Handle, w, ended)
+	return p.state(r.Handle, w, pods)
 }
 
 // look reads a handle's Workflow. It is nil where it isn't there, and where another
@@ -50,20 +50,20 @@ func (p *provider) look(ctx context.Context, op string, h sdk.JobHandle) (*argo.
 }
 
 // state judges a Workflow, and its pod where that is known.
-func (p *provider) state(h sdk.JobHandle, w *argo.Workflow, ended map[string]*corev1.Pod) (sdk.JobStatusResult, error) {
+func (p *provider) state(h sdk.JobHandle, w *argo.Workflow, pods map[string]*corev1.Pod) (sdk.JobStatusResult, error) {
 	if w == nil {
 		return sdk.JobStatusResult{}, p.fail(sdk.NotFound, opStatus, errors.New("the cluster has no Workflow "+h.ID))
 	}
 	res := judge(w)
-	if pod := ended[string(w.UID)]; pod != nil {
+	if pod := pods[string(w.UID)]; pod != nil {
 		refine(&res, pod)
 	}
 	return res, nil
 }
 
-// endedPods are the pods of those Workflows that are over, by the Workflow's UID: they
-// say more of an end than Argo does. Argo Server has none.
-func (p *provider) endedPods(ctx context.Context, all []*argo.Workflow) (map[string]*corev1.Pod, error) {
+// lastPods are the pods of those Workflows that are over, by the Workflow's UID: they
+// say more of an end than Argo does, and whether it has come. Argo Server has none.
+func (p *provider) lastPods(ctx context.Context, op string, all []*argo.Workflow) (map[string]*corev1.Pod, error) {
 	var names []string
 	for _, w := range all {
 		if w != nil && w.Status.Done() {
@@ -74,7 +74,7 @@ func (p *provider) endedPods(ctx context.Context, all []*argo.Workflow) (map[str
 		return nil, nil
 	}
 	selector := argo.LabelWorkflow + " in (" + strings.Join(names, ",") + ")"
-	pods, err := kube.List(selector, page[corev1.PodList](ctx, p, opStatus, kube.Pods(p.session.Namespace, "")), podItems)
+	pods, err := kube.List(selector, page[corev1.PodList](ctx, p, op, kube.Pods(p.session.Namespace, "")), podItems)
 	if err != nil {
 		return nil, err
 	}
@@ -128,13 +128,13 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 			seen[i], out.Items[i].Err = p.look(ctx, opStatus, h)
 		}
 	}
-	ended, err := p.endedPods(ctx, seen)
+	pods, err := p.lastPods(ctx, opStatus, seen)
 	if err != nil {
 		return sdk.JobStatusesResult{}, err
 	}
 	for i, h := range r.Handles {
 		if out.Items[i].Err == nil {
-			out.Items[i].Result, out.Items[i].Err = p.state(h, seen[i], ended)
+			out.Items[i].Result, out.Items[i].Err = p.state(h, seen[i], pods)
 		}
 	}
 	return out, nil

@@ -59,7 +59,7 @@ func (s *Server) operate(w *workflow) time.Duration {
 			s.begin(w)
 		}
 	case "Running":
-		s.follow(w)
+		return s.follow(w)
 	default:
 		return s.expire(w)
 	}
@@ -167,11 +167,11 @@ func complete(w *workflow) {
 }
 
 // follow brings a Workflow's state up to its pod's.
-func (s *Server) follow(w *workflow) {
+func (s *Server) follow(w *workflow) time.Duration {
 	pods := s.cluster.Owned(w.UID)
 	if len(pods) == 0 {
 		s.podless(w)
-		return
+		return 0
 	}
 	pod := &pods[0]
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -192,7 +192,10 @@ func (s *Server) follow(w *workflow) {
 			n.Outputs.Artifacts = []artifact{{Name: "main-logs"}}
 		}
 		w.Status.Nodes[w.Name] = n
-		if over {
+		// Told to end, Argo's own container ends too, and soon; what the job's does then
+		// is seen no more.
+		late := w.Spec.Shutdown != "" && s.since(w.Name) > waitEnds
+		if over || late {
 			// The executor has reported.
 			w.Status.TaskResultsCompletionStatus[w.Name] = true
 			end(w, &n)
@@ -200,10 +203,27 @@ func (s *Server) follow(w *workflow) {
 	})
 	if w.Spec.Shutdown != "" && !over {
 		s.terminate(pod)
+		return waitEnds
 	}
 	if over && (knobs.CollectPods || w.Spec.PodGC != nil && w.Spec.PodGC.Strategy == "OnPodCompletion") {
 		s.cluster.Delete("pods", pod.Name)
 	}
+	return 0
+}
+
+// waitEnds is how long Argo's own container takes to end when it is told to.
+const waitEnds = 150 * time.Millisecond
+
+// since is for how long a Workflow has been told to end.
+func (s *Server) since(name string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.told[name]
+	if !ok {
+		at = time.Now()
+		s.told[name] = at
+	}
+	return time.Since(at)
 }
 
 // podless is a Workflow whose pod is gone, or was never there.
@@ -312,18 +332,17 @@ func failed(pod *corev1.Pod, main *corev1.ContainerStatus) (phase, message strin
 	return "Failed", message
 }
 
-// terminate signals a pod's container; one that waits is deleted.
+// terminate sends TERM into a pod's container; a pod that waits is deleted. The KILL
+// that should follow never comes: with the Workflow's end the pod gets a label by which
+// the controller sees it no more.
 // https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/controller/pod/queue.go
 func (s *Server) terminate(pod *corev1.Pod) {
 	if pod.Status.Phase == corev1.PodPending {
 		s.cluster.Delete("pods", pod.Name)
 		return
 	}
-	grace := 30 * time.Second
-	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		grace = time.Duration(*g) * time.Second
-	}
-	s.cluster.Signal(pod.Name, grace)
+	const never = 24 * time.Hour
+	s.cluster.Signal(pod.Name, never)
 }
 
 // expire deletes a Workflow that is over past its time to live.

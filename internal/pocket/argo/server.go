@@ -62,6 +62,8 @@ type Server struct {
 	// were deleted after they had ended.
 	kept    map[string][]byte
 	archive map[string]*workflow
+	// told is when each Workflow was first seen to be told to end.
+	told map[string]time.Time
 	// furthest is how far any stream of a Workflow's log has come, in bytes.
 	furthest map[string]int
 }
@@ -76,7 +78,7 @@ const plural = "workflows"
 // New returns a cluster without objects.
 func New(o Options) *Server {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Server{ctx: ctx, stop: stop, poke: make(chan struct{}, 1), kept: map[string][]byte{}, archive: map[string]*workflow{}, furthest: map[string]int{}}
+	s := &Server{ctx: ctx, stop: stop, poke: make(chan struct{}, 1), kept: map[string][]byte{}, archive: map[string]*workflow{}, furthest: map[string]int{}, told: map[string]time.Time{}}
 	s.cluster = kube.New(kube.Options{Executor: emissary{o.Executor, s}, Record: o.Record, Seed: o.Seed, Kinds: map[string]kube.Kind{
 		plural: {Group: "argoproj.io/v1alpha1", Name: "Workflow", New: func() metav1.Object { return &workflow{} }, Check: check},
 	}})
