@@ -184,7 +184,9 @@ func TestStepSilenceIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.engine.script = func(s *scripted, id sdk.ID) {
 		s.becomes(id, ledger.PhaseSubmitting, sdk.StatePending, sdk.ReasonUnknown, "no answer since 2026-05-04T12:00:00Z: cut")
-		testwait.Until(t, soon, "word of it", func() bool { return strings.Contains(w.err.String(), "docker gives no answer since 2026-05-04T12:00:00Z: cut") })
+		testwait.Until(t, soon, "word of it", func() bool {
+			return strings.Contains(w.err.String(), "docker gives no answer since 2026-05-04T12:00:00Z: cut")
+		})
 		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
 	}
 	w.ok("step", "run", w.steps("image: i"))
