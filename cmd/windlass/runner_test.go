@@ -83,8 +83,14 @@ func (s *runnerServer) start() {
 		}
 		s.stop(syscall.SIGTERM)
 	})
-	testwait.Until(s.t, soon, "the runner", func() bool { return strings.Contains(out.String(), "ready\n") })
-	s.addr = listensOn.FindStringSubmatch(s.errs.String())[1]
+	// Its two streams come by two pipes, and either may be read first.
+	testwait.Until(s.t, soon, "the runner", func() bool {
+		m := listensOn.FindStringSubmatch(s.errs.String())
+		if m != nil {
+			s.addr = m[1]
+		}
+		return m != nil && strings.Contains(out.String(), "ready\n")
+	})
 }
 
 // stop signals the runner and waits for its end.
