@@ -17,14 +17,20 @@ import (
 
 // quota remembers the most objects that were there after any launch.
 type quota struct {
-	sdk.JobRunner
 	cloud *fake.Cloud
 	mu    sync.Mutex
 	most  int
 }
 
-func (q *quota) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobResult, error) {
-	res, err := q.JobRunner.RunJob(ctx, r)
+// counted launches by one engine's provider, under the quota of all.
+type counted struct {
+	sdk.JobRunner
+	q *quota
+}
+
+func (c counted) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobResult, error) {
+	res, err := c.JobRunner.RunJob(ctx, r)
+	q := c.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.most = max(q.most, len(q.cloud.Jobs()))
@@ -44,8 +50,8 @@ func TestF16PlacesCountWhatIsThere(t *testing.T) {
 			w.clock.most = 20 * time.Millisecond
 			q := &quota{cloud: w.cloud}
 			w.wrap = func(p sdk.Provider) sdk.Provider {
-				q.JobRunner, _ = sdk.Of(p, sdk.Runner())
-				d, err := sdk.Decorate(p, map[string]any{sdk.Runner().String(): q})
+				runner, _ := sdk.Of(p, sdk.Runner())
+				d, err := sdk.Decorate(p, map[string]any{sdk.Runner().String(): counted{runner, q}})
 				if err != nil {
 					t.Fatal(err)
 				}
