@@ -112,7 +112,7 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 		o.left(err)
 		return exitError{ExitInterrupted}
 	}
-	var failed *step.StepError
+	var failed *step.Failure
 	if errors.As(err, &failed) && !failed.Run.IsZero() {
 		err = &runError{failed.Run, err}
 	}
@@ -121,7 +121,7 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 
 // left says how to find the run of the step that was left behind.
 func (o *stepRunOptions) left(err error) {
-	var failed *step.StepError
+	var failed *step.Failure
 	if !errors.As(err, &failed) {
 		return
 	}
@@ -159,7 +159,7 @@ func outcomeOfResult(r sandbox.Result) outcome {
 
 // stepErrorExit is the exit code of a file that an error ended.
 func stepErrorExit(err error) int {
-	var failed *step.StepError
+	var failed *step.Failure
 	if !errors.As(err, &failed) {
 		return ExitWindlass
 	}

@@ -33,9 +33,9 @@ type Runner struct {
 	Ready func(ctx context.Context) error
 }
 
-// StepError is why a file ended before its end, other than by a step that
+// Failure is why a file ended before its end, other than by a step that
 // failed: a value that can't be honoured, or an outcome that isn't known.
-type StepError struct {
+type Failure struct {
 	// File and Line say where the step begins.
 	File string
 	Line int
@@ -46,11 +46,11 @@ type StepError struct {
 }
 
 // Error returns FILE:LINE: step NAME: what is wrong.
-func (e *StepError) Error() string {
+func (e *Failure) Error() string {
 	return fmt.Sprintf("%s:%d: step %s: %v", e.File, e.Line, e.Step, e.Err)
 }
 
-func (e *StepError) Unwrap() error { return e.Err }
+func (e *Failure) Unwrap() error { return e.Err }
 
 // planned is a step with the place where it will run.
 type planned struct {
@@ -64,7 +64,7 @@ type planned struct {
 //
 // Before the first step starts, every step's environment is found and asked
 // whether it takes what the step sets; all refusals come back at once, as *Invalid
-// in an *sdk.Error. Later errors are *StepError.
+// in an *sdk.Error. Later errors are *Failure.
 func (r *Runner) Run(ctx context.Context, f *File) ([]*Output, error) {
 	plan, err := r.plan(ctx, f)
 	if err != nil {
@@ -80,14 +80,14 @@ func (r *Runner) Run(ctx context.Context, f *File) ([]*Output, error) {
 	left := &budget{MaxKeptFile}
 	for _, p := range plan {
 		if r.stopped() {
-			return all, &StepError{f.Path, p.Line, p.Name, sdk.ID{}, sdk.Errorf(sdk.Canceled, "start the step", "the file was cancelled before it")}
+			return all, &Failure{f.Path, p.Line, p.Name, sdk.ID{}, sdk.Errorf(sdk.Canceled, "start the step", "the file was cancelled before it")}
 		}
 		o, err := r.step(ctx, p, outputs, left)
 		all = append(all, o)
 		o.Forgiven = err == nil && o.State == sdk.StateFailed && !p.FailOnError
 		r.Show.End(p.Step, o, err)
 		if err != nil {
-			return all, &StepError{f.Path, p.Line, p.Name, o.RunID, err}
+			return all, &Failure{f.Path, p.Line, p.Name, o.RunID, err}
 		}
 		if !o.Passed() && !o.Forgiven {
 			return all, nil

@@ -141,7 +141,7 @@ func TestFailOnError(t *testing.T) {
 		if (err != nil) != x.err || !reflect.DeepEqual(show.lines, x.want) {
 			t.Errorf("%s: %q, %v", x.config, show.lines, err)
 		}
-		var failed *StepError
+		var failed *Failure
 		if err != nil && (!errors.As(err, &failed) || failed.Line != 2 || failed.Step != "s0" || !strings.HasPrefix(err.Error(), "f.yaml:2: step s0: exec: the line is dead")) {
 			t.Errorf("%v", err)
 		}
