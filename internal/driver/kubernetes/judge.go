@@ -63,10 +63,12 @@ func judge(s sight) sdk.JobStatusResult {
 // container is alone its end is the pod's, which has the reason too, so that is
 // waited for; sidecars aren't.
 func ended(pod *corev1.Pod) bool {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return true
-	}
 	main := mainOf(pod)
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		// At its deadline a pod may be called failed while its container still has its
+		// grace: code and last words are to come.
+		return main == nil || main.State.Running == nil
+	}
 	return main != nil && main.State.Terminated != nil && len(pod.Spec.Containers) > 1
 }
 

@@ -36,6 +36,10 @@ func because(reason string) func(*corev1.Pod) {
 
 func noted(p *corev1.Pod) { p.Annotations = map[string]string{noteCancel: "now"} }
 
+func running(p *corev1.Pod) {
+	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+}
+
 func sidecar(p *corev1.Pod) {
 	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "proxy"})
 }
@@ -74,6 +78,7 @@ func TestF21Ends(t *testing.T) {
 		"sidecar runs on":      {terminated(corev1.PodRunning, 4, "Error", sidecar), sdk.StateFailed, sdk.ReasonNonzeroExit, 4, false},
 		"sidecar has failed":   {terminated(corev1.PodFailed, 0, "Completed", sidecar), sdk.StateSucceeded, sdk.ReasonCompleted, 0, false},
 		"about to end":         {terminated(corev1.PodRunning, 4, "Error"), sdk.StateRunning, "", 4, false},
+		"has its grace":        {terminated(corev1.PodFailed, 0, "", because("DeadlineExceeded"), running), sdk.StateRunning, "", none, false},
 		"not admitted":         {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu"}}, sdk.StateFailed, sdk.ReasonFailedToStart, none, false},
 	} {
 		got := judge(sight{job: &batchv1.Job{}, pods: []corev1.Pod{k.pod}})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,8 +160,12 @@ func TestReal(t *testing.T) {
 	}
 	// A test of its own around those in parallel, so that the others come behind them.
 	t.Run("calm", func(t *testing.T) {
-		for _, k := range []check{{"suite", realSuite}, {"many", realMany}, {"ends", realEnds}, {"sidecars", realSidecars}, {"memory", realMemory}, {"image", realImage},
-			{"unschedulable", realUnschedulable}, {"deadline", realDeadline}, {"cancel", realCancel}, {"kill", realKill}, {"secrets and profile", realSecrets}, {"deleted", realDeleted}} {
+		checks := []check{{"many", realMany}, {"ends", realEnds}, {"sidecars", realSidecars}, {"memory", realMemory}, {"image", realImage},
+			{"unschedulable", realUnschedulable}, {"deadline", realDeadline}, {"cancel", realCancel}, {"kill", realKill}, {"secrets and profile", realSecrets}, {"deleted", realDeleted}}
+		for i := range shards {
+			checks = append(checks, check{fmt.Sprintf("suite %d of %d", i+1, shards), realSuite(i)})
+		}
+		for _, k := range checks {
 			t.Run(k.name, func(t *testing.T) {
 				t.Parallel()
 				k.run(t, c)
@@ -422,19 +427,33 @@ func realMany(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// realSuite is the suite of the contract.
-func realSuite(t *testing.T, c *cluster.Cluster) {
-	w := newGated(t, c)
-	marks := w.canMark()
-	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Vanish: w.vanish, Relabel: relabel})
-	h.Exposed = func(providertest.T, sdk.JobHandle) map[string][]byte { return w.exposed() }
-	behave := h.Behave
-	h.Behave = func(t providertest.T, b providertest.Behaviour) (sdk.JobSpec, error) {
-		spec, err := behave(t, b)
-		spec.Mounts = append(spec.Mounts, marks)
-		return spec, err
+// shards is in how many parts the suite runs at once: it mostly waits.
+const shards = 6
+
+// realSuite is a part of the suite of the contract.
+func realSuite(shard int) func(t *testing.T, c *cluster.Cluster) {
+	return func(t *testing.T, c *cluster.Cluster) {
+		w := newGated(t, c)
+		marks := w.canMark()
+		h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Vanish: w.vanish, Relabel: relabel})
+		h.Exposed = func(providertest.T, sdk.JobHandle) map[string][]byte { return w.exposed() }
+		behave := h.Behave
+		h.Behave = func(t providertest.T, b providertest.Behaviour) (sdk.JobSpec, error) {
+			spec, err := behave(t, b)
+			spec.Mounts = append(spec.Mounts, marks)
+			return spec, err
+		}
+		h.Second, h.Poll, h.Eventually = time.Second, 100*time.Millisecond, 3*time.Minute
+		for i, k := range providertest.Checks() {
+			if i%shards == shard {
+				h.Only = append(h.Only, k.Name)
+			}
+		}
+		for _, waiver := range waivers() {
+			if slices.Contains(h.Only, waiver.Check) {
+				h.Waivers = append(h.Waivers, waiver)
+			}
+		}
+		providertest.Run(t, h)
 	}
-	h.Second, h.Poll, h.Eventually = time.Second, 100*time.Millisecond, 3*time.Minute
-	h.Waivers = waivers()
-	providertest.Run(t, h)
 }

@@ -34,7 +34,7 @@ type world struct {
 func newWorld(t testing.TB, change map[string]any) *world {
 	t.Helper()
 	cluster := pocket.New(pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}, Record: true})
-	cluster.TuneKnobs(func(k *pocket.Knobs) { k.Unit = 30 * time.Millisecond })
+	cluster.TuneKnobs(func(k *pocket.Knobs) { k.Unit, k.FailsEarly = 30*time.Millisecond, true })
 	url := drivertest.Serve(t, cluster)
 	return &world{cluster: cluster, calls: cluster.Calls(), World: drivertest.New[*provider](t, drivertest.Setup{
 		Driver:      Driver,

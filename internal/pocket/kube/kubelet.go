@@ -41,7 +41,7 @@ func (s *Server) keep(pod *corev1.Pod) {
 // deletePod asks for a pod's end. One that never ran, or is over, goes at once.
 func (s *Server) deletePod(pod *corev1.Pod) {
 	l := s.pods[pod.Name]
-	if l == nil || over(pod) || l.container == nil {
+	if l == nil || l.container == nil || over(pod) && pod.Status.ContainerStatuses[0].State.Running == nil {
 		s.forget(pod.Name)
 		if l != nil {
 			l.deleted = true
@@ -116,6 +116,7 @@ func (s *Server) live(l *podLife, spec corev1.PodSpec) {
 	for stopped := false; ; {
 		if s.due(l) && !stopped {
 			stopped = true
+			s.fail(l)
 			running.Stop(grace)
 		}
 		select {
@@ -128,6 +129,20 @@ func (s *Server) live(l *podLife, spec corev1.PodSpec) {
 		case <-s.untilDeadline(l):
 		}
 	}
+}
+
+// fail calls a pod failed that has passed its deadline, while its container still has
+// its grace, where the knob says so.
+func (s *Server) fail(l *podLife) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.expired && s.knobs.FailsEarly {
+		s.changePod(l.name, expire)
+	}
+}
+
+func expire(pod *corev1.Pod) {
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 }
 
 // update changes a pod. It reports whether it is there.
@@ -329,7 +344,7 @@ func (s *Server) ended(l *podLife, exit run.Exit) {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
 				Message: "The node was low on resource: memory.", LastTransitionTime: now()})
 		case l.expired:
-			pod.Status.Reason, pod.Status.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+			expire(pod)
 		case exit.Code == 0:
 			pod.Status.Phase = corev1.PodSucceeded
 		}

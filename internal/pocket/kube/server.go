@@ -41,6 +41,9 @@ type Knobs struct {
 	// OOMImage is an image in whose containers the kernel has always killed a process
 	// for its memory, whatever their code.
 	OOMImage string
+	// FailsEarly calls a pod failed at its deadline, while its container still has its
+	// grace, as a real kubelet may be seen to do.
+	FailsEarly bool
 	// WatchFor closes each watch after so long; zero leaves it open.
 	WatchFor time.Duration
 	// Forget has watches from before now answer 410, as a compacted server does:
