@@ -165,6 +165,20 @@ func TestStepInterrupts(t *testing.T) {
 	}
 }
 
+// TestStepCancelledElsewhere: a run that somebody else cancelled ends the file,
+// whatever fail_on_error says.
+func TestStepCancelledElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.start(id)
+		s.finish(id, sdk.StateCancelled, sdk.ReasonCancelled, ledger.Change{})
+	}
+	errs := w.fails(ExitInterrupted, "step", "run", w.steps("image: i, fail_on_error: false", "image: i"))
+	if !strings.Contains(errs, "was cancelled") || len(w.engine.submitted) != 1 {
+		t.Errorf("%d steps, %s", len(w.engine.submitted), errs)
+	}
+}
+
 // TestStepBrokenPipe: the steps go on when nobody reads any more.
 func TestStepBrokenPipe(t *testing.T) {
 	w := newWorld(t)

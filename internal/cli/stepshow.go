@@ -88,6 +88,8 @@ func (s *stepShow) failed(p *step.Step, o *step.Output) string {
 	}
 	how := string(o.State)
 	switch {
+	case o.State == sdk.StateCancelled:
+		how = "was cancelled"
 	case o.NotFound:
 		how = "the command wasn't found"
 	case o.NotExecutable:
