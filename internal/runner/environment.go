@@ -272,12 +272,21 @@ func (e *Environment) failure(ctx, call context.Context, err error) error {
 	switch cause := context.Cause(call); {
 	case ctx.Err() != nil:
 		return fmt.Errorf("exec on %s: %w", e.name, context.Cause(ctx))
+	case passed(ctx):
+		return fmt.Errorf("exec on %s: %w", e.name, context.DeadlineExceeded)
 	case errors.Is(cause, errStopped):
 		out.Code, out.Err = sdk.Canceled, errors.New("cancelled; the runner was told, and ends the command")
-	case errors.Is(cause, errTimedOut):
+	case errors.Is(cause, errTimedOut), passed(call):
 		out.Code, out.Err = sdk.DeadlineExceeded, errors.New("the time-out has passed; the runner was told, and ends the command")
 	case out.Code == sdk.Unavailable:
 		out.Remedy = "check that the runner is up, its address, and the certificates of both sides"
 	}
 	return out
+}
+
+// passed reports that a deadline has passed, though the timer that ends the context
+// may be late, so that the server was first to act on it.
+func passed(ctx context.Context) bool {
+	d, ok := ctx.Deadline()
+	return ok && !time.Now().Before(d)
 }

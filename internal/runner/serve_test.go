@@ -131,12 +131,14 @@ func TestTimeout(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	r := w.run()
-	if len(w.cloud.Jobs()) != 0 || r.State != sdk.StateCancelled && r.Reason != sdk.ReasonTimedOut {
-		t.Errorf("got %+v", r)
-	}
-	if s := w.spec(r); s.Timeout <= 0 || s.Timeout > x.Timeout+time.Second {
-		t.Errorf("time-out %s of %s", s.Timeout, x.Timeout)
+	for _, r := range w.runs() {
+		r, err := w.engine.Wait(w.ctx(), r.ID, control.MilestoneFinished)
+		if err != nil || r.State != sdk.StateCancelled && r.Reason != sdk.ReasonTimedOut {
+			t.Errorf("got %+v, %v", r, err)
+		}
+		if s := w.spec(r); s.Timeout <= 0 || s.Timeout > x.Timeout+time.Second {
+			t.Errorf("time-out %s of %s", s.Timeout, x.Timeout)
+		}
 	}
 }
 

@@ -357,6 +357,31 @@ func TestOwnDeadline(t *testing.T) {
 	}
 }
 
+// TestDeadlineBeforeItsTimer: a server that acts on a deadline before our own timer does
+// has not cancelled the call by itself.
+func TestDeadlineBeforeItsTimer(t *testing.T) {
+	late := lateTimer{t.Context(), time.Now().Add(-time.Millisecond)}
+	reset := status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL")
+	e := &Environment{name: "far"}
+	if err := e.failure(t.Context(), late, reset); !errors.Is(err, sdk.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if err := e.failure(late, late, reset); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if err := e.failure(t.Context(), t.Context(), reset); !errors.Is(err, sdk.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// lateTimer is a context whose deadline has passed, and whose timer hasn't fired yet.
+type lateTimer struct {
+	context.Context //nolint:containedctx // it is one
+	at              time.Time
+}
+
+func (l lateTimer) Deadline() (time.Time, bool) { return l.at, true }
+
 // TestCheck: every value that the wire has no place for is refused by its name, before
 // anything is sent.
 func TestCheck(t *testing.T) {
