@@ -214,7 +214,7 @@ func (s *site) output(e *control.Engine, id sdk.ID) string {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if it.Entry != nil {
+		if it.Entry != nil && it.Entry.Stream != sdk.StreamSystem {
 			out = append(out, it.Entry.Data...)
 			if it.Entry.LineEnd == sdk.LineEndStripped {
 				out = append(out, '\n')

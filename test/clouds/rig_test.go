@@ -189,7 +189,7 @@ func (r *rig) output(id sdk.ID) string {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if it.Entry != nil {
+		if it.Entry != nil && it.Entry.Stream != sdk.StreamSystem {
 			out = append(out, it.Entry.Data...)
 			if it.Entry.LineEnd == sdk.LineEndStripped {
 				out = append(out, '\n')

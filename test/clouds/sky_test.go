@@ -10,11 +10,13 @@ import (
 
 	"github.com/windlass-run/windlass/internal/driver/aci"
 	"github.com/windlass-run/windlass/internal/driver/appplatform"
+	"github.com/windlass-run/windlass/internal/driver/argo"
 	"github.com/windlass-run/windlass/internal/driver/batch"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/internal/driver/ecs"
 	"github.com/windlass-run/windlass/internal/driver/kubernetes"
+	pocketargo "github.com/windlass-run/windlass/internal/pocket/argo"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketazure "github.com/windlass-run/windlass/internal/pocket/azure"
 	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
@@ -177,6 +179,15 @@ var skies = map[string]func(t *testing.T, o skyOptions) sky{
 				config: map[string]any{"subscription": pocketazure.SubscriptionID, "resource_group": pocketazure.ResourceGroup, "location": pocketazure.Location,
 					"endpoint": "https://" + address, "ca_file": ca, "log_poll": "50ms", "log_quiet": "500ms", "log_max": "10s", "visible_within": window.String(),
 					"read_rate": 1000000, "write_rate": 1000000}}}
+	},
+	argo.Kind: func(t *testing.T, o skyOptions) sky {
+		cloud := pocketargo.New(pocketargo.Options{Executor: o.executor, Seed: o.seed, Record: true})
+		return sky{calls: cloud.Cluster().Calls(), refusals: []*fault.Refusal{pocketkube.Throttle(), {Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable", Message: "the server is currently unable to handle the request"}},
+			changes: []string{"*.create", "*.patch", "*.delete"},
+			lag:     func(time.Duration) {}, // what is made shows at once: reads are of a quorum
+			carries: []string{"secrets.create"},
+			yard: yard{driver: argo.Driver(), faults: cloud.Cluster().Faults(), live: "workflow", entrypoint: true, credentials: kubeconfig(t, drivertest.Serve(t, cloud), canaryKey),
+				config: map[string]any{"rate": 100000, "log_stall": "500ms"}}}
 	},
 	kubernetes.Kind: func(t *testing.T, o skyOptions) sky {
 		cluster := pocketkube.New(pocketkube.Options{Executor: o.executor, Seed: o.seed, Record: true})

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/driver/aci"
 	"github.com/windlass-run/windlass/internal/driver/appplatform"
+	"github.com/windlass-run/windlass/internal/driver/argo"
 	"github.com/windlass-run/windlass/internal/driver/batch"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	"github.com/windlass-run/windlass/internal/driver/drivertest"
@@ -21,6 +22,7 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/kubernetes"
 	"github.com/windlass-run/windlass/internal/joblog"
 	"github.com/windlass-run/windlass/internal/ledger/sqlite"
+	pocketargo "github.com/windlass-run/windlass/internal/pocket/argo"
 	pocketaws "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketazure "github.com/windlass-run/windlass/internal/pocket/azure"
 	pocketbatch "github.com/windlass-run/windlass/internal/pocket/batch"
@@ -134,6 +136,12 @@ var yards = map[string]func(t *testing.T, executor run.Executor) yard{
 			credentials: map[string]string{"DIGITALOCEAN_TOKEN": "pocket"},
 			config: map[string]any{"endpoint": drivertest.Serve(t, cloud), "visible_within": "1200ms", "log_max": "3s", "max_apps": 1000,
 				"minute_rate": 1000000, "hour_rate": 60000000}}
+	},
+	argo.Kind: func(t *testing.T, executor run.Executor) yard {
+		cloud := pocketargo.New(pocketargo.Options{Executor: executor})
+		return yard{driver: argo.Driver(), faults: cloud.Cluster().Faults(), deletes: "workflows.delete", refusal: pocketkube.Throttle(), live: "workflow", entrypoint: true, unpriced: true,
+			credentials: kubeconfig(t, drivertest.Serve(t, cloud), "pocket"), stored: map[string]sdk.SecretRef{"k8s": "secret://k8s/db/key"},
+			config: map[string]any{"rate": 100000, "log_stall": "500ms"}}
 	},
 	kubernetes.Kind: func(t *testing.T, executor run.Executor) yard {
 		cluster := pocketkube.New(pocketkube.Options{Executor: executor})

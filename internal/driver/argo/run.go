@@ -109,7 +109,7 @@ func (p *provider) adopt(ctx context.Context, l sdk.Launch, name string, exists 
 // belong makes the Secret go with the Workflow. Failing, it is left to the clean-up,
 // which removes it by its name.
 func (p *provider) belong(ctx context.Context, w *argo.Workflow) {
-	at := kube.Secrets(p.session.Namespace, w.Name)
+	at := kube.Secrets(p.session.Namespace, w.Name).Metadata()
 	patch := map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{{APIVersion: argo.Version, Kind: argo.Kind, Name: w.Name, UID: w.UID}}}}
 	if err := p.spend(ctx, opRun, func() error { return p.session.Patch(ctx, opRun, at, patch, nil) }); err != nil {
 		p.log.WarnContext(ctx, "a Secret has no owner yet; the clean-up removes it", "name", at.Name, "error", err)
