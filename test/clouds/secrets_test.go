@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/batch"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	"github.com/windlass-run/windlass/internal/driver/ecs"
+	"github.com/windlass-run/windlass/internal/driver/kubernetes"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/internal/testneed"
@@ -39,6 +40,7 @@ var cells = map[string]map[string]string{
 	cloudrun.Kind:    {"env": visible, "file": visible, "gcp-sm": passed},
 	aci.Kind:         {"env": hidden, "file": hidden, "azure-kv": hidden},
 	appplatform.Kind: {"env": hidden, "file": hidden},
+	kubernetes.Kind:  {"env": hidden, "file": hidden, "k8s": passed},
 	"fake":           {"env": hidden, "file": hidden},
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 
 	"github.com/windlass-run/windlass/internal/pocket/aws"
@@ -14,6 +15,8 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/digitalocean"
 	"github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
+	"github.com/windlass-run/windlass/internal/pocket/kube"
+	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/testneed"
 )
 
@@ -54,6 +57,7 @@ func backends() map[string]backend {
 		"aws-batch":    {rounds: 3, start: onBatch, flags: cloudFlags, merged: true, refused: onInstances, provesNothing: true},
 		"gcp-cloudrun": {rounds: 3, start: onCloudRun, flags: cloudFlags, refused: foreignSecret},
 		"digitalocean": {rounds: 3, start: onDigitalOcean, flags: bareFlags, merged: true, noCode: true, refused: noRegion},
+		"kubernetes":   {rounds: 3, start: onKubernetes, flags: cloudFlags, merged: true, refused: nowhere},
 		"azure-aci":    {rounds: 3, start: onACI, flags: bareFlags, merged: true, refused: onSpot},
 	}
 }
@@ -74,7 +78,7 @@ func dockerFlags(h *host) []string {
 // cloudFlags are those of a pocket cloud, whose jobs are processes.
 func cloudFlags(h *host) []string { return []string{"--image", "img", "-e", "EFFECT=" + h.effect} }
 
-// nowhere is a run on a part of the cloud that isn't there.
+// nowhere is a run in a part of the cloud that isn't there.
 func nowhere(*host) []string {
 	return []string{"run", "--on", "nowhere", "--image", "img", "--", "true"}
 }
@@ -214,4 +218,18 @@ func onDigitalOcean(h *host) string {
     poll_interval: 100ms
     config: {endpoint: "%s", visible_within: 1s, log_max: 5s, minute_rate: 1000000, hour_rate: 100000000}
 `, h.serve(cloud, cloud.Close))
+}
+
+func onKubernetes(h *host) string {
+	h.t.Helper()
+	cluster := kube.New(kube.Options{Executor: run.NewProcesses(nil)})
+	url := h.serve(cluster, cluster.Close)
+	h.kubeconfig = filepath.Join(h.dir, "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: %q}}]\nusers: [{name: c, user: {token: pocket}}]\ncontexts: [{name: c, context: {cluster: c, user: c, namespace: %s}}]\n", url, kube.Namespace)
+	if err := os.WriteFile(h.kubeconfig, []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	return `  kubernetes: {kind: kubernetes, poll_interval: 100ms, config: {rate: 100000, log_stall: 500ms}}
+  nowhere: {kind: kubernetes, poll_interval: 100ms, config: {namespace: nowhere, rate: 100000, log_stall: 500ms}}
+`
 }

@@ -77,6 +77,8 @@ type host struct {
 	driver  string
 	backend backend
 	docker  string
+	// kubeconfig is that of a cluster; empty is none.
+	kubeconfig string
 	// network is that of jobs on Docker; empty is the engine's own.
 	network string
 	// held holds jobs back until release.
@@ -157,6 +159,9 @@ func (h *host) command(ctx context.Context, failpoint string, args ...string) *e
 	}
 	if h.docker != "" {
 		cmd.Env = append(cmd.Env, "DOCKER_HOST="+h.docker)
+	}
+	if h.kubeconfig != "" {
+		cmd.Env = append(cmd.Env, "KUBECONFIG="+h.kubeconfig)
 	}
 	return cmd
 }

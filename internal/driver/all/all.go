@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	"github.com/windlass-run/windlass/internal/driver/docker"
 	"github.com/windlass-run/windlass/internal/driver/ecs"
+	"github.com/windlass-run/windlass/internal/driver/kubernetes"
 	"github.com/windlass-run/windlass/internal/driver/local"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
@@ -18,5 +19,5 @@ import (
 // Drivers returns every driver of this program.
 func Drivers() []sdk.Driver {
 	amazon := &logtail.Account{}
-	return []sdk.Driver{local.Driver(), docker.Driver(), ecs.DriverWith(amazon), batch.DriverWith(amazon), cloudrun.Driver(), aci.Driver(), appplatform.Driver(), fake.Driver()}
+	return []sdk.Driver{local.Driver(), docker.Driver(), kubernetes.Driver(), ecs.DriverWith(amazon), batch.DriverWith(amazon), cloudrun.Driver(), aci.Driver(), appplatform.Driver(), fake.Driver()}
 }
