@@ -7,7 +7,7 @@ BENCH ?= .
 export FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem cluster-up cluster-down clean
+.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem test-cluster cluster-up cluster-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-compare: ## compare short benchmarks with the merge base (BASE=commit)
 
 test-ecosystem: ## let the ecosystem's own client and server judge ours (a module of its own, Docker)
 	cd test/ecosystem && go test ./...
+
+test-cluster: ## the drivers' tests on a real Kubernetes of one node (root on Debian)
+	@bash scripts/test-cluster
 
 cluster-up: ## start a Kubernetes of one node, and say how to reach it (root on Debian)
 	@bash scripts/cluster up
