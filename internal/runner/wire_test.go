@@ -376,8 +376,8 @@ func TestDeadlineBeforeItsTimer(t *testing.T) {
 
 // lateTimer is a context whose deadline has passed, and whose timer hasn't fired yet.
 type lateTimer struct {
-	context.Context //nolint:containedctx // it is one
-	at              time.Time
+	context.Context
+	at time.Time
 }
 
 func (l lateTimer) Deadline() (time.Time, bool) { return l.at, true }
