@@ -416,21 +416,13 @@ func runOf(t *testing.T, b *bench, h sdk.JobHandle) sdk.ID {
 	return rec.Run
 }
 
-// pass lets virtual time pass.
-func pass(t *testing.T, d time.Duration) {
-	t.Helper()
-	if err := sdk.SystemClock().Sleep(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestGate: a job waits at its gate, however long, until that is opened for its run or
 // for all; one that is cancelled doesn't, and one that comes to an open gate goes on.
 func TestGate(t *testing.T) {
 	virtual(t, fake.Settings{}, fake.Knobs{}, func(t *testing.T, b *bench) {
 		one, two, three := b.run("echo", "a", ";", "gate", ";", "echo", "b"), b.run("gate"), b.run("gate", ";", "exit", "3")
 		slow := b.run("sleep", "1h", ";", "gate")
-		pass(t, time.Minute)
+		b.pass(time.Minute)
 		for _, h := range []sdk.JobHandle{one, two, three, slow} {
 			if got := b.state(h); got != sdk.StateRunning {
 				t.Errorf("%s before its gate is open", got)
@@ -439,7 +431,7 @@ func TestGate(t *testing.T) {
 		if err := b.cloud.OpenGate(runOf(t, b, one)); err != nil {
 			t.Fatal(err)
 		}
-		pass(t, time.Second)
+		b.pass(time.Second)
 		if a, z := b.state(one), b.state(two); a != sdk.StateSucceeded || z != sdk.StateRunning {
 			t.Errorf("%s and %s", a, z)
 		}
@@ -449,11 +441,11 @@ func TestGate(t *testing.T) {
 		if err := b.cloud.OpenGate(sdk.ID{}); err != nil {
 			t.Fatal(err)
 		}
-		pass(t, time.Second)
+		b.pass(time.Second)
 		if a, z, s := b.state(two), b.state(three), b.state(slow); a != sdk.StateSucceeded || z != sdk.StateFailed || s != sdk.StateRunning {
 			t.Errorf("%s, %s and %s", a, z, s)
 		}
-		pass(t, time.Hour)
+		b.pass(time.Hour)
 		if s := b.state(slow); s != sdk.StateSucceeded {
 			t.Errorf("%s behind an open gate", s)
 		}
