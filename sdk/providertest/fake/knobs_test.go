@@ -1,8 +1,8 @@
 package fake_test
 
 import (
-	"encoding/json"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
