@@ -222,13 +222,3 @@ func (o *output) said(part string) bool {
 func request(e Exec, o *output) Request {
 	return Request{Exec: e, Output: o, Stop: make(chan struct{}), Why: func() string { return "Ctrl-C" }}
 }
-
-// await waits for a channel, with patience.
-func await(t *testing.T, what string, c <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("no %s", what)
-	}
-}
