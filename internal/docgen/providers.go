@@ -90,7 +90,7 @@ func openAndAsk(d sdk.Driver) (names []string, err error) {
 	}
 	clock := sdk.SystemClock()
 	config, credentials := made(d.Kind)
-	if d.Kind == "kubernetes" {
+	if d.Kind == "kubernetes" || d.Kind == "argo" {
 		if credentials, err = aKubeconfig(dir); err != nil {
 			return nil, err
 		}

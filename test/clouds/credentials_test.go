@@ -23,7 +23,9 @@ func TestEveryKindHasCredentials(t *testing.T) {
 		}
 		_, cloud := yards[d.Kind]
 		_, err := credential.FromEnv(config.EnvOf(nil), nil).ResolveCredentials(t.Context(), credential.ResolveRequest{Provider: "prod", Kind: d.Kind})
-		if errors.Is(err, sdk.Unauthenticated) != cloud || table[i].Needed != cloud || (table[i].Pocket != nil) != cloud {
+		// A cluster's credentials are a file, which isn't made up.
+		pocket := len(table[i].Endpoints) > 0
+		if errors.Is(err, sdk.Unauthenticated) != cloud || table[i].Needed != cloud || (table[i].Pocket != nil) != pocket {
 			t.Errorf("%s: %v; needed %t, pocket %t", d.Kind, err, table[i].Needed, table[i].Pocket != nil)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/aci"
 	"github.com/windlass-run/windlass/internal/driver/all"
 	"github.com/windlass-run/windlass/internal/driver/appplatform"
+	"github.com/windlass-run/windlass/internal/driver/argo"
 	"github.com/windlass-run/windlass/internal/driver/batch"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	"github.com/windlass-run/windlass/internal/driver/ecs"
@@ -40,6 +41,7 @@ var cells = map[string]map[string]string{
 	cloudrun.Kind:    {"env": visible, "file": visible, "gcp-sm": passed},
 	aci.Kind:         {"env": hidden, "file": hidden, "azure-kv": hidden},
 	appplatform.Kind: {"env": hidden, "file": hidden},
+	argo.Kind:        {"env": hidden, "file": hidden, "k8s": passed},
 	kubernetes.Kind:  {"env": hidden, "file": hidden, "k8s": passed},
 	"fake":           {"env": hidden, "file": hidden},
 }

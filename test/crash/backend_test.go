@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/windlass-run/windlass/internal/pocket/argo"
 	"github.com/windlass-run/windlass/internal/pocket/aws"
 	"github.com/windlass-run/windlass/internal/pocket/azure"
 	"github.com/windlass-run/windlass/internal/pocket/batch"
@@ -34,6 +35,8 @@ type backend struct {
 	refused func(h *host) []string
 	// merged: it keeps both streams as one.
 	merged bool
+	// talks: it writes lines of its own into the output, which are told apart.
+	talks bool
 	// noCode: it gives no exit codes.
 	noCode bool
 	// provesNothing: neither a name nor a token nor a list shows that a launch in
@@ -58,6 +61,7 @@ func backends() map[string]backend {
 		"gcp-cloudrun": {rounds: 3, start: onCloudRun, flags: cloudFlags, refused: foreignSecret},
 		"digitalocean": {rounds: 3, start: onDigitalOcean, flags: bareFlags, merged: true, noCode: true, refused: noRegion},
 		"kubernetes":   {rounds: 3, start: onKubernetes, flags: cloudFlags, merged: true, refused: nowhere},
+		"argo":         {rounds: 3, start: onArgo, flags: bareFlags, merged: true, talks: true, refused: nowhere},
 		"azure-aci":    {rounds: 3, start: onACI, flags: bareFlags, merged: true, refused: onSpot},
 	}
 }
@@ -223,13 +227,25 @@ func onDigitalOcean(h *host) string {
 func onKubernetes(h *host) string {
 	h.t.Helper()
 	cluster := kube.New(kube.Options{Executor: run.NewProcesses(nil)})
-	url := h.serve(cluster, cluster.Close)
+	return h.onCluster("kubernetes", h.serve(cluster, cluster.Close))
+}
+
+func onArgo(h *host) string {
+	h.t.Helper()
+	cluster := argo.New(argo.Options{Executor: run.NewProcesses(nil)})
+	return h.onCluster("argo", h.serve(cluster, cluster.Close))
+}
+
+// onCluster gives the program a cluster, with a provider that has its kind's name and
+// one in a namespace that isn't there.
+func (h *host) onCluster(kind, url string) string {
+	h.t.Helper()
 	h.kubeconfig = filepath.Join(h.dir, "kubeconfig")
 	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: %q}}]\nusers: [{name: c, user: {token: pocket}}]\ncontexts: [{name: c, context: {cluster: c, user: c, namespace: %s}}]\n", url, kube.Namespace)
 	if err := os.WriteFile(h.kubeconfig, []byte(text), 0o600); err != nil {
 		h.t.Fatal(err)
 	}
-	return `  kubernetes: {kind: kubernetes, poll_interval: 100ms, config: {rate: 100000, log_stall: 500ms}}
-  nowhere: {kind: kubernetes, poll_interval: 100ms, config: {namespace: nowhere, rate: 100000, log_stall: 500ms}}
-`
+	return fmt.Sprintf(`  %[1]s: {kind: %[1]s, poll_interval: 100ms, config: {rate: 100000, log_stall: 500ms}}
+  nowhere: {kind: %[1]s, poll_interval: 100ms, config: {namespace: nowhere, rate: 100000, log_stall: 500ms}}
+`, kind)
 }

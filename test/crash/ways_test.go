@@ -110,6 +110,15 @@ func (h *host) staysInDoubt(id sdk.ID) {
 func (h *host) wholeOutput(id sdk.ID) {
 	h.t.Helper()
 	r := h.run("", "logs", id.String())
+	if h.backend.talks {
+		var rest strings.Builder
+		for line := range strings.Lines(r.stderr) {
+			if !strings.HasPrefix(line, "windlass: ") {
+				rest.WriteString(line)
+			}
+		}
+		r.stderr = rest.String()
+	}
 	if h.backend.merged {
 		before, after, found := strings.Cut(r.stdout, "err\n")
 		if r.stdout = before + after; found {

@@ -6,6 +6,7 @@ import (
 	"github.com/windlass-run/windlass/internal/cloud/aws/logtail"
 	"github.com/windlass-run/windlass/internal/driver/aci"
 	"github.com/windlass-run/windlass/internal/driver/appplatform"
+	"github.com/windlass-run/windlass/internal/driver/argo"
 	"github.com/windlass-run/windlass/internal/driver/batch"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	"github.com/windlass-run/windlass/internal/driver/docker"
@@ -19,5 +20,5 @@ import (
 // Drivers returns every driver of this program.
 func Drivers() []sdk.Driver {
 	amazon := &logtail.Account{}
-	return []sdk.Driver{local.Driver(), docker.Driver(), kubernetes.Driver(), ecs.DriverWith(amazon), batch.DriverWith(amazon), cloudrun.Driver(), aci.Driver(), appplatform.Driver(), fake.Driver()}
+	return []sdk.Driver{local.Driver(), docker.Driver(), kubernetes.Driver(), argo.Driver(), ecs.DriverWith(amazon), batch.DriverWith(amazon), cloudrun.Driver(), aci.Driver(), appplatform.Driver(), fake.Driver()}
 }
