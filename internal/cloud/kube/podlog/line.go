@@ -75,60 +75,44 @@ func (s *splitter) rest() (piece, bool) {
 // sieve leaves out what was given before a log was opened again.
 type sieve struct {
 	from position
-	// seen counts whole lines of the stamp where it resumes, part bytes of the
-	// line that isn't whole.
+	// seen counts whole lines that were given before, part bytes of the one that was
+	// given in part; past is behind that.
 	seen, part int
+	past       bool
+	// there is the place behind the lines that were still there.
+	there position
 	// met: the place where it resumes was there. Else what lies between is lost.
 	met bool
 }
 
-func newSieve(from position) *sieve { return &sieve{from: from, met: from.stamp.IsZero()} }
+func newSieve(from position) *sieve {
+	return &sieve{from: from, there: position{uid: from.uid, launch: from.launch}, met: from.stamp.IsZero()}
+}
 
 // pass returns the part of a piece that is new. gap: lines before it are lost.
 func (s *sieve) pass(p piece) (fresh []byte, isNew, gap bool) {
-	at := s.from.stamp
+	given, later := s.from.before+s.from.count, p.stamp.After(s.from.stamp)
 	switch {
-	case at.IsZero() || p.stamp.After(at):
-		gap = !s.met
-		s.met = true
-		return p.data, true, gap
-	case p.stamp.Before(at):
-		return nil, false, false
-	}
-	if s.seen < s.from.count {
+	case s.seen < given && later:
+		// What was given is no longer there.
+		s.seen, s.past = given, true
+	case s.seen < given:
 		if p.whole {
 			s.seen++
+			s.there = s.there.advance(p, nil)
 		}
-		s.met = s.seen == s.from.count && s.from.part == 0 || s.met
+		s.met = s.seen == given && s.from.part == 0 || s.met
 		return nil, false, false
-	}
-	// The line of which a part was given, or a new one of the same stamp.
-	s.met = true
-	skip := 0
-	if s.seen == s.from.count {
-		skip = min(max(s.from.part-s.part, 0), len(p.data))
+	case s.from.part > 0 && !s.past && later:
+		s.past = true
+	case s.from.part > 0 && !s.past:
+		s.met = true
+		skip := min(max(s.from.part-s.part, 0), len(p.data))
 		s.part += len(p.data)
+		s.past = p.whole
+		return p.data[skip:], p.whole || skip < len(p.data), false
 	}
-	if p.whole {
-		s.seen++
-		return p.data[skip:], true, false
-	}
-	return p.data[skip:], skip < len(p.data), false
-}
-
-// advance is the position behind a piece of which fresh was new. A line whose stamp
-// is older than the last, from a clock that was set back, moves nothing.
-func (p position) advance(q piece, fresh []byte) position {
-	if q.stamp.Before(p.stamp) {
-		return p
-	}
-	if !q.stamp.Equal(p.stamp) {
-		p.stamp, p.count, p.part = q.stamp, 0, 0
-	}
-	if q.whole {
-		p.count, p.part = p.count+1, 0
-	} else {
-		p.part += len(fresh)
-	}
-	return p
+	gap = !s.met
+	s.met = true
+	return p.data, true, gap
 }

@@ -234,7 +234,7 @@ func (t *tail) container(ctx context.Context, c Container) (whole bool, err erro
 // read gives what one stream has. clean: it was read to an end that the server made,
 // behind a whole line or at the end of one that was never ended.
 func (t *tail) read(ctx context.Context, c Container, follow bool) (clean bool, err error) {
-	body, err := t.r.Source.Open(ctx, c, t.pos.stamp.Truncate(time.Second), follow)
+	body, err := t.r.Source.Open(ctx, c, t.pos.since(), follow)
 	switch sdk.CodeOf(err) {
 	case 0:
 	case sdk.NotFound, sdk.InvalidArgument:
@@ -311,6 +311,9 @@ func (t *tail) take(old *sieve, q piece) bool {
 	fresh, isNew, gap := old.pass(q)
 	if gap && !t.gap("the node rotated the log before it was read") {
 		return false
+	}
+	if gap {
+		t.pos = old.there // what is gone can't be counted again
 	}
 	if !isNew {
 		return true

@@ -8,22 +8,26 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// position is a place in an attempt's output: a pod, and in its log the stamp of
-// the last line that was given, in whole or in part.
+// position is a place in an attempt's output: a pod, and in its log the latest stamp
+// of a line that was given, in whole or in part.
 //
-// The API resumes a log from a whole second. What it then gives again is told by
-// stamp and count, as in public reports of lost and doubled lines.
+// The API resumes a log from a whole second. Stamps alone don't tell what it then
+// gives again: a runtime stamps lines before it writes them, so that those of stdout
+// and stderr of one moment may stand out of order. It is told by how many lines of the
+// second, and of the one before it, were given.
 // https://github.com/apache/airflow/issues/33498
 type position struct {
 	// uid is the pod's; empty is before any.
 	uid string
 	// launch is how many pods came before it.
 	launch int
-	// stamp is that of the last line, count how many lines of that stamp were
-	// given in whole, part how many bytes of the one behind those.
-	stamp time.Time
-	count int
-	part  int
+	// stamp is the latest. Before and count are how many lines of the second before
+	// its own, and of its own, were given in whole; part how many bytes of the line
+	// behind those.
+	stamp  time.Time
+	before int
+	count  int
+	part   int
 	// kept: it is a place in what is kept of the output, so many bytes into it.
 	kept  bool
 	bytes int64
@@ -34,6 +38,7 @@ const (
 	cursorPod    = "pod"
 	cursorLaunch = "launch"
 	cursorStamp  = "stamp"
+	cursorBefore = "before"
 	cursorCount  = "count"
 	cursorPart   = "part"
 	cursorBytes  = "bytes"
@@ -43,7 +48,9 @@ func (p position) cursor(kind string) *sdk.LogCursor {
 	c := &sdk.LogCursor{V: sdk.CursorVersion, Kind: kind, Position: map[string]string{cursorPod: p.uid, cursorLaunch: strconv.Itoa(p.launch)}}
 	if !p.stamp.IsZero() {
 		c.Position[cursorStamp] = p.stamp.Format(time.RFC3339Nano)
-		c.Position[cursorCount], c.Position[cursorPart] = strconv.Itoa(p.count), strconv.Itoa(p.part)
+		for key, n := range map[string]int{cursorBefore: p.before, cursorCount: p.count, cursorPart: p.part} {
+			c.Position[key] = strconv.Itoa(n)
+		}
 	}
 	if p.kept {
 		c.Position[cursorBytes] = strconv.FormatInt(p.bytes, 10)
@@ -61,7 +68,7 @@ func readPosition(kind string, c *sdk.LogCursor) (position, error) {
 	}
 	m := c.Position
 	p.uid = m[cursorPod]
-	for key, to := range map[string]*int{cursorLaunch: &p.launch, cursorCount: &p.count, cursorPart: &p.part} {
+	for key, to := range map[string]*int{cursorLaunch: &p.launch, cursorBefore: &p.before, cursorCount: &p.count, cursorPart: &p.part} {
 		if m[key] == "" {
 			continue
 		}
@@ -85,4 +92,40 @@ func readPosition(kind string, c *sdk.LogCursor) (position, error) {
 		}
 	}
 	return p, nil
+}
+
+// since is from when a log is to be read on; zero is its beginning.
+func (p position) since() time.Time {
+	if p.stamp.IsZero() {
+		return p.stamp
+	}
+	return p.stamp.Truncate(time.Second).Add(-time.Second)
+}
+
+// advance is the position behind a piece of which fresh was new. A line that is older
+// than since, from a clock that was set back, moves nothing: it isn't given again.
+func (p position) advance(q piece, fresh []byte) position {
+	if q.stamp.Before(p.since()) {
+		return p
+	}
+	if q.stamp.After(p.stamp) {
+		switch second := q.stamp.Truncate(time.Second); {
+		case p.stamp.IsZero() || second.Sub(p.stamp.Truncate(time.Second)) > time.Second:
+			p.before, p.count = 0, 0
+		case second.After(p.stamp):
+			p.before, p.count = p.count, 0
+		}
+		p.stamp = q.stamp
+	}
+	if !q.whole {
+		p.part += len(fresh)
+		return p
+	}
+	p.part = 0
+	if q.stamp.Before(p.stamp.Truncate(time.Second)) {
+		p.before++
+	} else {
+		p.count++
+	}
+	return p
 }
