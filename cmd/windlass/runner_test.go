@@ -276,7 +276,7 @@ func TestF11RunnerKilled(t *testing.T) {
 	ended := make(chan error, 1)
 	e := s.client("ci")
 	go func() {
-		_, err := e.Exec(context.Background(), sandbox.Request{Exec: shell("trap 'exit 9' TERM; echo up; while :; do sleep 0.1; done"), Output: &out})
+		_, err := e.Exec(t.Context(), sandbox.Request{Exec: shell("trap 'exit 9' TERM; echo up; while :; do sleep 0.1; done"), Output: &out})
 		ended <- err
 	}()
 	testwait.Until(t, soon, "output", func() bool { return out.out.String() == "up\n" })

@@ -38,11 +38,6 @@ func TestRunnerPage(t *testing.T) {
 	}
 	p.env = append(p.env, "DOCKER_HOST="+host, "PATH="+bin+":"+os.Getenv("PATH"))
 	port := "0" // until the server has said which it took
-	shell := func(script string) *exec.Cmd {
-		cmd := exec.CommandContext(context.Background(), "bash", "-euo", "pipefail", "-c", script)
-		cmd.Dir, cmd.Env = p.dir, p.env
-		return cmd
-	}
 	var did []string
 	for _, m := range docBlock.FindAllStringSubmatch(string(page), -1) {
 		kind, text := m[1], strings.ReplaceAll(m[2], ":7443", ":"+port)
@@ -53,11 +48,11 @@ func TestRunnerPage(t *testing.T) {
 				t.Fatal(err)
 			}
 		case kind == "run":
-			if out, err := shell(text).CombinedOutput(); err != nil {
+			if out, err := p.shell(text).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 		case kind == "serve":
-			cmd := shell(strings.Replace(text, "windlass runner", "exec windlass runner", 1))
+			cmd := p.shell(strings.Replace(text, "windlass runner", "exec windlass runner", 1))
 			var out, errs lockedBuffer
 			cmd.Stdout, cmd.Stderr = &out, &errs
 			if err := cmd.Start(); err != nil {
@@ -74,7 +69,7 @@ func TestRunnerPage(t *testing.T) {
 			testwait.Until(t, soon, "the server", func() bool { return out.String() == "ready\n" })
 			_, port, _ = net.SplitHostPort(listensOn.FindStringSubmatch(errs.String())[1])
 		default:
-			cmd := shell(text)
+			cmd := p.shell(text)
 			var errs lockedBuffer
 			cmd.Stderr = &errs
 			out, err := cmd.Output()
@@ -89,4 +84,11 @@ func TestRunnerPage(t *testing.T) {
 	if out, code := p.do("ps", "-a", "--json"); code != 0 || !strings.Contains(out, `"actor": "ci"`) {
 		t.Errorf("exit %d: %s", code, out)
 	}
+}
+
+// shell is bash with a script, in the program's folder.
+func (p *program) shell(script string) *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), "bash", "-euo", "pipefail", "-c", script)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	return cmd
 }

@@ -112,7 +112,7 @@ func (j *job) outcome(run ledger.Run, whole bool) (int32, error) {
 	switch run.State {
 	case sdk.StateSucceeded:
 		if run.ExitCode != nil {
-			return int32(*run.ExitCode), nil //nolint:gosec // a process's code has 32 bits
+			return int32(*run.ExitCode), nil // a process's code has 32 bits
 		}
 		return 0, nil
 	case sdk.StateCancelled:
@@ -127,7 +127,7 @@ func (j *job) outcome(run ledger.Run, whole bool) (int32, error) {
 			return fail(sdk.DeadlineExceeded, "", "its time-out passed and it was ended")
 		}
 		if run.ExitCode != nil && *run.ExitCode != 0 {
-			return int32(*run.ExitCode), nil //nolint:gosec // a process's code has 32 bits
+			return int32(*run.ExitCode), nil // a process's code has 32 bits
 		}
 	}
 	words := string(run.Reason)

@@ -31,7 +31,7 @@ func (s *Server) status(err error) error {
 	if errors.As(err, &e) && e.ID != "" {
 		words += " [" + e.ID + "]"
 	}
-	return status.Error(codes.Code(sdk.CodeOf(err)), strings.ToValidUTF8(words, "?")) //nolint:gosec // the codes are gRPC's own
+	return status.Error(codes.Code(sdk.CodeOf(err)), strings.ToValidUTF8(words, "?"))
 }
 
 // codeFrom is the class of an error that a call returned.
