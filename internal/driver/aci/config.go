@@ -2,7 +2,6 @@ package aci
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -235,15 +234,6 @@ func configSchema() sdk.Schema {
 
 func optionsSchema() sdk.Schema {
 	return sdk.Schema{Doc: "What stands under config: too; a job's own values come first.", Fields: placementFields()}
-}
-
-func decodeOptions(raw json.RawMessage) (options, error) {
-	var o options
-	if len(raw) == 0 {
-		return o, nil
-	}
-	err := json.Unmarshal(raw, &o)
-	return o, err
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
