@@ -44,7 +44,7 @@ func TestF16PlacesCountWhatIsThere(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			rnd := rand.New(rand.NewPCG(seed, 16)) //nolint:gosec // no secret: a seed that a failure can be repeated with
+			rnd := rand.New(rand.NewPCG(seed, 16))
 			most, runs := 1+rnd.IntN(3), 6+rnd.IntN(8)
 			w := newWorld(t, withBackend(func(b *control.Backend) { b.MaxInFlight = most }))
 			w.clock.most = 20 * time.Millisecond

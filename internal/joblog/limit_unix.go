@@ -14,5 +14,5 @@ func openLimit() int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return 4 * DefaultMaxOpen
 	}
-	return int(min(l.Cur, math.MaxInt32)) //nolint:gosec // it fits
+	return int(min(l.Cur, math.MaxInt32))
 }
