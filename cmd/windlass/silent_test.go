@@ -38,7 +38,7 @@ func onDumb(t *testing.T, kind, config, address string) *program {
 	if config != "" {
 		config = ", " + config
 	}
-	text := fmt.Sprintf("providers:\n  cloud:\n    kind: %s\n    credentials: pocket\n    poll_interval: 100ms\n    call_timeout: 300ms\n    config: {endpoint: %q%s}\n", kind, address, config)
+	text := fmt.Sprintf("providers:\n  cloud:\n    kind: %s\n    credentials: pocket\n    poll_interval: 100ms\n    call_timeout: 6s\n    config: {endpoint: %q%s}\n", kind, address, config)
 	if err := os.WriteFile(filepath.Join(p.dir, "windlass.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,13 @@ func (r *runner) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res, err := call(ctx, limit, "run", func(ctx context.Context) (sdk.RunJobResult, error) { return jr.RunJob(ctx, req) })
+	// The driver gets a moment to say what had been sent when its time was over: a
+	// call that doesn't return leaves the launch in doubt.
+	res, err := call(ctx, limit+lastWord, "run", func(ctx context.Context) (sdk.RunJobResult, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, lateError{limit})
+		defer cancel()
+		return jr.RunJob(ctx, req)
+	})
 	r.lastSent = r.e.clock.Now()
 	if err == nil {
 		if closeInput != nil {
@@ -126,6 +132,9 @@ func (r *runner) send(ctx context.Context) error {
 	// The phase stays submitting: settle looks it up.
 	return r.silent(ctx, err)
 }
+
+// lastWord is the time that a driver has to return once its call's is over.
+const lastWord = 2 * time.Second
 
 // doubtWait is the wait between sends of a launch in doubt that are refused,
 // doubtAgain that after a refusal that may pass soon.

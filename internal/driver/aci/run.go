@@ -56,7 +56,7 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 			return p.adopt(l, g)
 		}
 		if !absent(err) {
-			return sdk.RunJobResult{}, p.unsent(ctx, err)
+			return sdk.RunJobResult{}, p.unsent(err)
 		}
 		if !sealed {
 			if err := p.seal(ctx, req, l.Secrets); err != nil {
@@ -110,8 +110,8 @@ const codeTransitioning = "ContainerGroupTransitioning"
 
 // unsent is for errors of the look before a launch is sent. This call has sent
 // nothing, so one that may pass is a clear refusal for now.
-func (p *provider) unsent(ctx context.Context, err error) error {
-	if ctx.Err() != nil || sdk.IsClear(err) {
+func (p *provider) unsent(err error) error {
+	if sdk.IsClear(err) || sdk.CodeOf(err) == sdk.Canceled {
 		return err
 	}
 	e := p.fail(sdk.Aborted, opRun, fmt.Errorf("look for the container group before it is made: %w", err))

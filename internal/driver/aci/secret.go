@@ -118,7 +118,7 @@ func (p *provider) resolve(ctx context.Context, op string, ref sdk.SecretRef) (s
 	if err == nil {
 		return v, nil
 	}
-	if ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return sdk.SecretValue{}, p.fail(sdk.CodeOf(ctx.Err()), op, errors.Join(ctx.Err(), err))
 	}
 	e := p.fail(sdk.CodeOf(err), op, fmt.Errorf("read %s: %w", ref, err))
