@@ -57,7 +57,7 @@ func TestRunnerProblems(t *testing.T) {
 		{"runners: {a: {address: 'h:1'}}\n", "says not how to prove who we are"},
 		{"runners: {a: {address: 'h:1', cert: c}}\n", "has only one of cert and key"},
 		{"runners: {ephemeral: {address: 'h:1', token_env: T}}\n", "runners.ephemeral: is the name of an environment that is always there"},
-		{"runners: {a: {addres: 'h:1', token_env: T}}\n", `runners.a.addres: is not known (did you mean "address"?)`},
+		{"runners: {a: {address: 'h:1', tokenenv: T}}\n", `runners.a.tokenenv: is not known (did you mean "token_env"?)`},
 		{"runners: {'a b': {address: 'h:1', token_env: T}}\n", "a name has letters"},
 		{"runners: {a: }\n", "runners.a: wants a mapping"},
 	} {

@@ -69,6 +69,11 @@ func depguard(table []layer) string {
 			}
 		}
 		slices.Sort(allow)
+		allow = slices.DeleteFunc(allow, func(name string) bool {
+			return slices.ContainsFunc(allow, func(outer string) bool {
+				return outer != name && strings.HasSuffix(outer, "/") && strings.HasPrefix(name, outer)
+			})
+		})
 		fmt.Fprintf(&b, "        %s:\n          list-mode: %s\n          files:\n", strings.NewReplacer("/", "-", "*", "each").Replace(l.path), mode)
 		fmt.Fprintf(&b, "            - \"${base-path}/%s.go\"\n            - \"!$test\"\n", glob(l.path))
 		for j, o := range table {
@@ -141,42 +146,44 @@ func TestLinterReports(t *testing.T) {
 		write(p+"/"+name+".go", "// Package "+name+" is here to be imported.\npackage "+name+"\n")
 	}
 	bad := map[string]struct{ linter, src string }{
-		"sdk/down.go":                   {"depguard", imported("sdk", "internal/secret")},
-		"sdk/plugins.go":                {"depguard", imported("sdk", "sdk/plugin")},
-		"internal/control/driver.go":    {"depguard", imported("control", "internal/driver/local")},
-		"internal/control/ledger.go":    {"", imported("control", "internal/ledger")},
-		"internal/control/fail.go":      {"", imported("control", "internal/failpoint")},
-		"sdk/fail.go":                   {"depguard", imported("sdk", "internal/failpoint")},
-		"internal/pocket/fail.go":       {"depguard", imported("pocket", "internal/failpoint")},
-		"internal/control/store.go":     {"depguard", imported("control", "internal/ledger/sqlite")},
-		"internal/cli/driver.go":        {"depguard", imported("cli", "internal/driver/local")},
-		"internal/driver/ecs/good.go":   {"", imported("ecs", "internal/cloud/aws")},
-		"internal/driver/ecs/bad.go":    {"depguard", imported("ecs", "internal/cloud/gcp")},
-		"internal/driver/argo/other.go": {"depguard", imported("argo", "internal/driver/docker")},
-		"internal/pocket/sdk.go":        {"depguard", imported("pocket", "sdk")},
-		"cmd/windlass/all.go":           {"", imported("main", "internal/driver/local")},
-		"internal/cli/env.go":           {"forbidigo", "package cli\n\nimport \"os\"\n\nvar v = os.Getenv(\"V\")\n\nvar _ = v\n"},
-		"internal/config/env.go":        {"", "package config\n\nimport \"os\"\n\nvar v = os.Getenv(\"V\")\n\nvar _ = v\n"},
-		"internal/cli/compare.go":       {"errorlint", "package cli\n\nimport \"io\"\n\nfunc ended(err error) bool { return err == io.EOF }\n\nvar _ = ended\n"},
-		"internal/cli/ignore.go":        {"errcheck", "package cli\n\nimport \"os\"\n\nfunc drop() { os.Remove(\"f\") }\n\nvar _ = drop\n"},
-		"internal/cli/self.go":          {"staticcheck", "package cli\n\nfunc same(a int) bool { return a == a }\n\nvar _ = same\n"},
-		"internal/cli/comment.go":       {"revive", "package cli\n\nfunc Exported() {}\n"},
-		"internal/cli/format.go":        {"gofmt", "package cli\n\nvar  spaced = 1\n\nvar _ = spaced\n"},
-		"internal/cli/vet.go":           {"govet", "package cli\n\nimport \"fmt\"\n\nvar f = fmt.Sprintf(\"%d\", \"x\")\n\nvar _ = f\n"},
-		"internal/cli/dead.go":          {"unused", "package cli\n\nfunc dead() {}\n"},
-		"internal/cli/assign.go":        {"ineffassign", "package cli\n\nfunc assign() int {\n\ta := 1\n\ta = 2\n\treturn a\n}\n\nvar _ = assign\n"},
-		"internal/cli/spell.go":         {"misspell", "package cli\n\n// It was rec" + "ieved.\nvar _ = 1\n"},
-		"internal/cli/request.go":       {"noctx", "package cli\n\nimport \"net/http\"\n\nfunc get() {\n\tresp, err := http.Get(\"http://localhost\")\n\tif err == nil {\n\t\t_ = resp.Body.Close()\n\t}\n}\n\nvar _ = get\n"},
-		"internal/cli/body.go":          {"bodyclose", "package cli\n\nimport \"net/http\"\n\nfunc status(c *http.Client, r *http.Request) int {\n\tresp, err := c.Do(r)\n\tif err != nil {\n\t\treturn 0\n\t}\n\treturn resp.StatusCode\n}\n\nvar _ = status\n"},
-		"internal/cli/held.go":          {"containedctx", "package cli\n\nimport \"context\"\n\ntype held struct{ ctx context.Context }\n\nvar _ = held{ctx: nil}\n"},
-		"internal/cli/init.go":          {"gochecknoinits", "package cli\n\nfunc init() { Exported() }\n"},
-		"internal/cli/excuse.go":        {"nolintlint", "package cli\n\nimport \"os\"\n\nfunc excuse() {\n\tos.Remove(\"f\") //nolint:errcheck\n}\n\nvar _ = excuse\n"},
-		"internal/cli/cli.go":           {"", "// Package cli is a bad example.\npackage cli\n"},
-		"internal/control/control.go":   {"", "// Package control is a bad example.\npackage control\n"},
-		"internal/driver/ecs/ecs.go":    {"", "// Package ecs is a bad example.\npackage ecs\n"},
-		"internal/driver/argo/argo.go":  {"", "// Package argo is a bad example.\npackage argo\n"},
-		"internal/pocket/pocket.go":     {"", "// Package pocket is a bad example.\npackage pocket\n"},
-		"cmd/windlass/main.go":          {"", "// Command windlass is a bad example.\npackage main\n\nfunc main() {}\n"},
+		"sdk/down.go":                     {"depguard", imported("sdk", "internal/secret")},
+		"sdk/plugins.go":                  {"depguard", imported("sdk", "sdk/plugin")},
+		"internal/control/driver.go":      {"depguard", imported("control", "internal/driver/local")},
+		"internal/control/ledger.go":      {"", imported("control", "internal/ledger")},
+		"internal/control/fail.go":        {"", imported("control", "internal/failpoint")},
+		"sdk/fail.go":                     {"depguard", imported("sdk", "internal/failpoint")},
+		"internal/pocket/fail.go":         {"depguard", imported("pocket", "internal/failpoint")},
+		"internal/control/store.go":       {"depguard", imported("control", "internal/ledger/sqlite")},
+		"internal/cli/driver.go":          {"depguard", imported("cli", "internal/driver/local")},
+		"internal/driver/ecs/good.go":     {"", imported("ecs", "internal/cloud/aws")},
+		"internal/cloud/gcp/tail/go.go":   {"", imported("tail", "internal/cloud/gcp")},
+		"internal/driver/ecs/bad.go":      {"depguard", imported("ecs", "internal/cloud/gcp")},
+		"internal/driver/argo/other.go":   {"depguard", imported("argo", "internal/driver/docker")},
+		"internal/pocket/sdk.go":          {"depguard", imported("pocket", "sdk")},
+		"cmd/windlass/all.go":             {"", imported("main", "internal/driver/local")},
+		"internal/cli/env.go":             {"forbidigo", "package cli\n\nimport \"os\"\n\nvar v = os.Getenv(\"V\")\n\nvar _ = v\n"},
+		"internal/config/env.go":          {"", "package config\n\nimport \"os\"\n\nvar v = os.Getenv(\"V\")\n\nvar _ = v\n"},
+		"internal/cli/compare.go":         {"errorlint", "package cli\n\nimport \"io\"\n\nfunc ended(err error) bool { return err == io.EOF }\n\nvar _ = ended\n"},
+		"internal/cli/ignore.go":          {"errcheck", "package cli\n\nimport \"os\"\n\nfunc drop() { os.Remove(\"f\") }\n\nvar _ = drop\n"},
+		"internal/cli/self.go":            {"staticcheck", "package cli\n\nfunc same(a int) bool { return a == a }\n\nvar _ = same\n"},
+		"internal/cli/comment.go":         {"revive", "package cli\n\nfunc Exported() {}\n"},
+		"internal/cli/format.go":          {"gofmt", "package cli\n\nvar  spaced = 1\n\nvar _ = spaced\n"},
+		"internal/cli/vet.go":             {"govet", "package cli\n\nimport \"fmt\"\n\nvar f = fmt.Sprintf(\"%d\", \"x\")\n\nvar _ = f\n"},
+		"internal/cli/dead.go":            {"unused", "package cli\n\nfunc dead() {}\n"},
+		"internal/cli/assign.go":          {"ineffassign", "package cli\n\nfunc assign() int {\n\ta := 1\n\ta = 2\n\treturn a\n}\n\nvar _ = assign\n"},
+		"internal/cli/spell.go":           {"misspell", "package cli\n\n// It was rec" + "ieved.\nvar _ = 1\n"},
+		"internal/cli/request.go":         {"noctx", "package cli\n\nimport \"net/http\"\n\nfunc get() {\n\tresp, err := http.Get(\"http://localhost\")\n\tif err == nil {\n\t\t_ = resp.Body.Close()\n\t}\n}\n\nvar _ = get\n"},
+		"internal/cli/body.go":            {"bodyclose", "package cli\n\nimport \"net/http\"\n\nfunc status(c *http.Client, r *http.Request) int {\n\tresp, err := c.Do(r)\n\tif err != nil {\n\t\treturn 0\n\t}\n\treturn resp.StatusCode\n}\n\nvar _ = status\n"},
+		"internal/cli/held.go":            {"containedctx", "package cli\n\nimport \"context\"\n\ntype held struct{ ctx context.Context }\n\nvar _ = held{ctx: nil}\n"},
+		"internal/cli/init.go":            {"gochecknoinits", "package cli\n\nfunc init() { Exported() }\n"},
+		"internal/cli/excuse.go":          {"nolintlint", "package cli\n\nimport \"os\"\n\nfunc excuse() {\n\tos.Remove(\"f\") //nolint:errcheck\n}\n\nvar _ = excuse\n"},
+		"internal/cli/cli.go":             {"", "// Package cli is a bad example.\npackage cli\n"},
+		"internal/control/control.go":     {"", "// Package control is a bad example.\npackage control\n"},
+		"internal/cloud/gcp/tail/tail.go": {"", "// Package tail is a good example.\npackage tail\n"},
+		"internal/driver/ecs/ecs.go":      {"", "// Package ecs is a bad example.\npackage ecs\n"},
+		"internal/driver/argo/argo.go":    {"", "// Package argo is a bad example.\npackage argo\n"},
+		"internal/pocket/pocket.go":       {"", "// Package pocket is a bad example.\npackage pocket\n"},
+		"cmd/windlass/main.go":            {"", "// Command windlass is a bad example.\npackage main\n\nfunc main() {}\n"},
 	}
 	for name, b := range bad {
 		write(name, b.src)

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// Version and Kind are what a Workflow is called on the wire.
+	// Version is the API's version that a Workflow names on the wire.
 	Version = "argoproj.io/v1alpha1"
-	Kind    = "Workflow"
-	// LabelWorkflow, on a pod, names the Workflow that has made it.
+	// Kind is what a Workflow is called on the wire.
+	Kind = "Workflow"
+	// LabelWorkflow is on a pod, and names the Workflow that has made it.
 	// https://argo-workflows.readthedocs.io/en/latest/workflow-concepts/
 	LabelWorkflow = "workflows.argoproj.io/workflow"
 	// LabelInstance says which of several controllers runs a Workflow.

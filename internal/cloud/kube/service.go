@@ -48,7 +48,7 @@ func OpenService(s Service) (*Session, error) {
 	if s.Token == "" {
 		return nil, &sdk.Error{Code: sdk.Unauthenticated, Op: "open provider", Provider: s.Provider, Reason: sdk.ReasonCredentials, Err: errors.New("there is no token for " + base.Host)}
 	}
-	tr := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // it is documented as one
+	tr := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is documented as one
 	authority, err := authorityOf(rest.TLSClientConfig{CAFile: s.CAFile})
 	if err != nil {
 		return bad("ca_file", err)

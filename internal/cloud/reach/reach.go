@@ -55,7 +55,8 @@ func Nothing(ctx context.Context) bool {
 // count among those of the call that they are made for, such as one for a token.
 func Apart(ctx context.Context) context.Context { return apart{ctx} }
 
-type apart struct{ context.Context }
+// apart is a context itself.
+type apart struct{ context.Context } //nolint:containedctx // it wraps one, as the context package does
 
 // Value implements context.Context.
 func (apart) Value(any) any { return nil }

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // get makes one request under a watched context, and returns that.
-func get(t *testing.T, client *http.Client, ctx context.Context, url string) context.Context {
+func get(ctx context.Context, t *testing.T, client *http.Client, url string) context.Context {
 	t.Helper()
 	ctx = reach.Watch(ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -57,7 +57,7 @@ func TestNothing(t *testing.T) {
 		secure.URL:                      true, // a certificate of nobody
 		"https" + web.URL[len("http"):]: true, // no TLS there
 	} {
-		ctx := get(t, client, t.Context(), url)
+		ctx := get(t.Context(), t, client, url)
 		if got := reach.Nothing(ctx); got != nothing {
 			t.Errorf("%s: nothing was sent is %t", url, got)
 		}

@@ -73,7 +73,7 @@ func done(phase string) bool { return phase == "Succeeded" || phase == "Failed" 
 // store changes a Workflow's status, if it changes by that.
 func (s *Server) store(name string, f func(w *workflow)) {
 	s.cluster.Update(plural, name, func(o metav1.Object) metav1.Object {
-		w := o.(*workflow)           //nolint:errcheck,forcetypeassert // the kind makes no other
+		w := o.(*workflow)           //nolint:forcetypeassert // the kind makes no other
 		before, _ := json.Marshal(w) //nolint:errchkjson // it was JSON
 		f(w)
 		if after, _ := json.Marshal(w); slices.Equal(before, after) { //nolint:errchkjson // it was JSON
