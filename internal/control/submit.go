@@ -64,24 +64,29 @@ func (e *Engine) check(ctx context.Context, req SubmitRequest) (Backend, sdk.Job
 // refuse returns a *ProblemsError where no backend could take the spec, or where
 // this one's guarantees rule something out. The driver is asked as well, so that
 // all that is wrong is told at once; its words are nearer to the backend, so they
-// stand in the place of ours on the same field. Where it can't answer ours stand
-// alone.
+// stand in the place of ours on the same field, but for a reference to a secret,
+// where ours say how to get the secret there. Where it can't answer ours stand alone.
 func (e *Engine) refuse(ctx context.Context, back Backend, spec sdk.JobSpec, amb *sdk.Ambient) error {
 	invalid, ruledOut := sdk.ValidateSpec(spec), e.checkGuarantees(back, spec)
 	if len(invalid) == 0 && len(ruledOut) == 0 {
 		return nil
 	}
+	// about reports whether one of these problems is about the field of p.
+	about := func(ps []sdk.Problem, p sdk.Problem) bool {
+		return slices.ContainsFunc(ps, func(o sdk.Problem) bool { return o.Field == p.Field })
+	}
 	ps := invalid
 	if l, err := e.prepare(ctx, back, spec, e.o.IDs.NewID(), e.o.IDs.NewID(), 1, amb); err == nil {
 		for _, p := range l.Problems {
-			if !slices.Contains(ps, p) {
+			ours := strings.HasPrefix(p.Field, "secrets.") && about(ruledOut, p)
+			if !ours && !slices.Contains(ps, p) {
 				ps = append(ps, p)
 			}
 		}
 	}
 	found := ps
 	for _, p := range ruledOut {
-		if !slices.ContainsFunc(found, func(o sdk.Problem) bool { return o.Field == p.Field }) {
+		if !about(found, p) {
 			ps = append(ps, p)
 		}
 	}
