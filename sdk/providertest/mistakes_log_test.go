@@ -96,7 +96,7 @@ func logMistakes() []mistake {
 				b.count("output " + r.Handle.ID)
 			}
 			if it.End != nil && r.Follow && r.Cursor == nil && !b.seen("output "+r.Handle.ID) {
-				return []sdk.LogItem{{Entry: &sdk.LogChunk{Stream: sdk.StreamSystem, Data: []byte("no output\n"), LineEnd: sdk.LineEndKept}}, it}
+				return []sdk.LogItem{{Entry: &sdk.LogChunk{Stream: sdk.StreamStdout, Data: []byte("no output\n"), LineEnd: sdk.LineEndKept}}, it}
 			}
 			return []sdk.LogItem{it}
 		})},

@@ -59,6 +59,7 @@ func nothingLeft(t *testing.T, c *Cluster, groups []string) {
 // TestNode starts a node, runs a Job whose process ends with 3, restarts the API
 // server and the kubelet, reads code and log, and ends the cluster without a trace.
 func TestNode(t *testing.T) {
+	testneed.Cluster(t) // a skip is the whole test's
 	var c *Cluster
 	var of []string
 	t.Run("life", func(t *testing.T) {
