@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	pocket "github.com/windlass-run/windlass/internal/pocket/argo"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/kube"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
@@ -375,3 +376,21 @@ func TestServerRefuses(t *testing.T) {
 type closed struct{ http.Handler }
 
 func (closed) Close() error { return nil }
+
+// TestRefusedLook: that a Workflow is there and may not be read proves nothing of the
+// launch, which may have made it.
+func TestRefusedLook(t *testing.T) {
+	ways(t, func(t *testing.T, w *world) {
+		p := w.Open()
+		l := w.Plan(p, shell("true"))
+		h := w.Run(p, l)
+		restore := w.cluster.Faults().Add(fault.Rule{Action: "workflows.get", Effect: fault.Effect{Refuse: &fault.Refusal{Status: 403, Code: "Forbidden", Message: "not yours"}}})
+		if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || sdk.IsClear(err) {
+			t.Errorf("sent again: %v", err)
+		}
+		restore()
+		if res, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err != nil || !res.Adopted || res.Handle.ID != h.ID {
+			t.Errorf("sent once more: %+v, %v", res, err)
+		}
+	})
+}

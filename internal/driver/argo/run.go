@@ -97,7 +97,7 @@ func (p *provider) adopt(ctx context.Context, l sdk.Launch, name string, exists 
 	case sdk.CodeOf(err) == sdk.NotFound:
 		return nil, p.fail(sdk.Aborted, opRun, fmt.Errorf("the Workflow %s was there and is deleted", name))
 	case err != nil:
-		return nil, err
+		return nil, sdk.Unclear(err)
 	case w.Labels[sdk.LabelAttempt] != l.AttemptID.String():
 		return nil, exists
 	case w.DeletionTimestamp != nil:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/windlass-run/windlass/internal/driver/drivertest"
+	"github.com/windlass-run/windlass/internal/pocket/fault"
 	pocket "github.com/windlass-run/windlass/internal/pocket/kube"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
@@ -274,4 +275,21 @@ func TestQuota(t *testing.T) {
 	w := newWorld(t, nil)
 	set := func(full bool) { w.cluster.TuneKnobs(func(k *pocket.Knobs) { k.Quota = full }) }
 	w.WaitsForRoom(w.Open(), func() func() { set(true); return func() { set(false) } }, sdk.ReasonQuota, "quota")
+}
+
+// TestRefusedLook: that a Job is there and may not be read proves nothing of the
+// launch, which may have made it.
+func TestRefusedLook(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.Open()
+	l := w.Plan(p, shell("true"))
+	h := w.Run(p, l)
+	restore := w.cluster.Faults().Add(fault.Rule{Action: "jobs.get", Effect: fault.Effect{Refuse: &fault.Refusal{Status: 403, Code: "Forbidden", Message: "not yours"}}})
+	if _, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err == nil || sdk.IsClear(err) {
+		t.Errorf("sent again: %v", err)
+	}
+	restore()
+	if res, err := p.RunJob(t.Context(), sdk.RunJobRequest{Launch: l}); err != nil || !res.Adopted || res.Handle.ID != h.ID {
+		t.Errorf("sent once more: %+v, %v", res, err)
+	}
 }

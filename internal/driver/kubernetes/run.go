@@ -90,7 +90,7 @@ func (p *provider) adopt(ctx context.Context, l sdk.Launch, name string, exists 
 	case sdk.CodeOf(err) == sdk.NotFound:
 		return j, p.fail(sdk.Aborted, opRun, fmt.Errorf("the Job %s was there and is deleted", name))
 	case err != nil:
-		return j, err
+		return j, sdk.Unclear(err)
 	case j.Labels[sdk.LabelAttempt] != l.AttemptID.String():
 		return j, exists
 	case j.DeletionTimestamp != nil:
