@@ -108,11 +108,11 @@ func (p *provider) end(ctx context.Context, c container.InspectResponse, grace *
 		// It ended before the signal: by that of another cancel, whose mark stays,
 		// or by itself.
 		if !st.finished.IsZero() {
-			sent, err := p.signals(ctx, opCancel, c.ID, st)
+			told, err := p.events(ctx, opCancel, c.ID, st, events.ActionKill)
 			if err != nil {
 				return sdk.CancelJobResult{}, err
 			}
-			if len(sent) > 0 {
+			if sent := signalsOf(told); len(sent) > 0 {
 				return sdk.CancelJobResult{Accepted: true, Gone: true, Evidence: "the engine sent signal " + sent[0] + " for another cancel"}, nil
 			}
 		}

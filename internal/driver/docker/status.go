@@ -66,19 +66,27 @@ func (p *provider) status(ctx context.Context, h sdk.JobHandle) (sdk.JobStatusRe
 	return res, nil
 }
 
-// explainKill looks in the engine's events for a KILL that it sent: nothing can
-// catch that one, so together with the code it is proof. The engine remembers
-// only so many events; without one the code stands alone.
+// explainKill looks in the engine's events for what its state of a killed
+// container lacks: the kernel's notice of a kill for memory, which may arrive behind
+// the end, and a KILL that the engine sent, which nothing can catch, so that together
+// with the code it is proof. The engine remembers only so many events; without one
+// the code stands alone.
 func (p *provider) explainKill(ctx context.Context, id string, st containerState, res *sdk.JobStatusResult) {
 	if st.finished.IsZero() {
 		return
 	}
-	sent, err := p.signals(ctx, opStatus, id, st)
+	told, err := p.events(ctx, opStatus, id, st, events.ActionKill, events.ActionOOM)
 	if err != nil {
 		p.log.Debug("events of a killed container not read", "container", id, "err", err)
 		return
 	}
-	if !slices.Contains(sent, killNumber) {
+	if res.Reason == sdk.ReasonNonzeroExit && slices.ContainsFunc(told, func(m events.Message) bool { return m.Action == events.ActionOOM }) {
+		st.oom = true
+		res.OOMObserved, res.Raw[rawOOM] = true, "true"
+		st.afterRun(res)
+		return
+	}
+	if !slices.Contains(signalsOf(told), killNumber) {
 		return
 	}
 	res.Signal = signalKill
@@ -90,27 +98,41 @@ func (p *provider) explainKill(ctx context.Context, id string, st containerState
 // killNumber is SIGKILL as the engine's events have it.
 const killNumber = "9"
 
-// signals lists the numbers of those that the engine sent to a container that
-// has ended, as far as it remembers.
-func (p *provider) signals(ctx context.Context, op, id string, st containerState) ([]string, error) {
+// signalsOf are the numbers of those that the engine sent.
+func signalsOf(told []events.Message) []string {
 	var sent []string
+	for _, m := range told {
+		if m.Action == events.ActionKill {
+			sent = append(sent, m.Actor.Attributes["signal"])
+		}
+	}
+	return sent
+}
+
+// events lists what the engine tells of a container that has ended, as far as it
+// remembers.
+func (p *provider) events(ctx context.Context, op, id string, st containerState, of ...events.Action) ([]events.Message, error) {
+	filters := make(client.Filters).Add("container", id)
+	for _, a := range of {
+		filters = filters.Add("event", string(a))
+	}
+	var told []events.Message
 	err := p.client.Call(ctx, op, func(ctx context.Context, api *client.Client) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream := api.Events(ctx, client.EventsListOptions{
-			Since: engineStamp(st.started), Until: engineStamp(st.finished.Add(time.Second)),
-			Filters: make(client.Filters).Add("container", id).Add("event", string(events.ActionKill)),
+			Since: engineStamp(st.started), Until: engineStamp(st.finished.Add(time.Second)), Filters: filters,
 		})
 		for {
 			select {
 			case m := <-stream.Messages:
-				sent = append(sent, m.Actor.Attributes["signal"])
+				told = append(told, m)
 			case err := <-stream.Err:
 				return endOfStream(err)
 			}
 		}
 	})
-	return sent, err
+	return told, err
 }
 
 // explainOutage says so when a container ended while the engine was away: an

@@ -575,3 +575,39 @@ func TestWatchCutAndResumed(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 }
+
+// TestF21MemoryToldLate: the engine may learn of a kill for memory behind the end, and
+// then tells it as an event alone.
+func TestF21MemoryToldLate(t *testing.T) {
+	f := newFake(t)
+	b := openTest(t, f.host)
+	for name, c := range map[string]struct {
+		code   int
+		told   []string
+		reason sdk.Reason
+		oom    bool
+	}{
+		"memory":               {137, []string{`{"Action":"oom"}`}, sdk.ReasonOOMKilled, true},
+		"memory and a signal":  {137, []string{`{"Action":"kill","Actor":{"Attributes":{"signal":"9"}}}`, `{"Action":"oom"}`}, sdk.ReasonOOMKilled, true},
+		"a signal":             {137, []string{`{"Action":"kill","Actor":{"Attributes":{"signal":"9"}}}`}, sdk.ReasonSignaled, false},
+		"nothing":              {137, nil, sdk.ReasonNonzeroExit, false},
+		"a code of its own":    {7, []string{`{"Action":"oom"}`}, sdk.ReasonNonzeroExit, false},
+		"a signal it survived": {137, []string{`{"Action":"kill","Actor":{"Attributes":{"signal":"15"}}}`}, sdk.ReasonNonzeroExit, false},
+	} {
+		f.script = exitAtOnce(c.code)
+		f.on("GET", "/events", -1, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.URL.Query().Get("until") == "" {
+				next.ServeHTTP(w, r)
+				return
+			}
+			for _, line := range c.told {
+				fmt.Fprintln(w, line)
+			}
+		})
+		st := b.ended(t, b.run(t, sh("x")))
+		if st.State != sdk.StateFailed || st.Reason != c.reason || st.OOMObserved != c.oom || st.ExitCode == nil || *st.ExitCode != c.code || (st.Signal != "") != (c.reason == sdk.ReasonSignaled) {
+			t.Errorf("%s: got %+v", name, st)
+		}
+		f.lock(func() { f.hooks = nil })
+	}
+}
