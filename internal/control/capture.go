@@ -113,7 +113,7 @@ func (c *capture) run(ctx context.Context) {
 		case err == nil:
 			c.verdict = verdict
 			return
-		case ctx.Err() != nil || errors.Is(err, sdk.Aborted):
+		case ctx.Err() != nil || taken(err):
 			c.stopped = true
 			return
 		}
@@ -380,4 +380,11 @@ func (r *runner) drain(ctx context.Context) error {
 
 func (r *runner) drained(ctx context.Context, v sdk.Verdict) error {
 	return r.record(ctx, r.event(ledger.KindDrained, ledger.Change{Phase: ledger.PhaseDrained, Verdict: v}))
+}
+
+// taken reports whether err is the log's own word that another holder has the run
+// now. A provider's conflict has the same code, and passes.
+func taken(err error) bool {
+	var e *sdk.Error
+	return errors.As(err, &e) && e.ID == joblog.ErrIDFenced
 }

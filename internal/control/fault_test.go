@@ -205,6 +205,20 @@ func TestLogFailureChangesNoState(t *testing.T) {
 	}
 }
 
+// TestLogConflictPasses: a conflict that the backend tells of is none about who has
+// the run, and ends no capture.
+func TestLogConflictPasses(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	w.cloud.Inject(fake.Fault{Op: fake.OpJobLogs, Kind: fake.FaultError, Status: 409, Times: 2})
+	id := w.submit(e, request(spec("echo", "x", ";", "exit", "3")))
+	r := w.wait(e, id, control.MilestoneFinished)
+	w.expect(r, sdk.StateFailed, sdk.ReasonNonzeroExit)
+	if out, _ := w.output(e, id); out[sdk.StreamStdout] != "x\n" || r.Verdict != sdk.VerdictComplete {
+		t.Fatalf("output %q, verdict %s", out, r.Verdict)
+	}
+}
+
 func TestQuietWindow(t *testing.T) {
 	g := fake.BestGuarantees()
 	g.Logs.EndProven = false

@@ -80,13 +80,16 @@ func (x *Session) tokenError(e *sdk.Error, none *noToken) {
 	var failed *azidentity.AuthenticationFailedError
 	if !errors.As(none.err, &failed) || failed.RawResponse == nil {
 		e.Err = &noToken{err: errors.New(oneLine(none.err.Error()))}
-		if none.unheard {
-			// It was reached by nobody, whose credentials may be right; and without a
-			// token the call itself wasn't sent.
+		// Credentials that nobody has looked at may be right; and without a token the
+		// call itself wasn't sent.
+		switch {
+		case none.unreached:
 			e.Code, e.Reason, e.Remedy, e.Retryable, e.Unreached = sdk.Unavailable, "", "", true, true
 			if x.Endpoint != "" {
 				e.Remedy = reach.Remedy(x.Endpoint)
 			}
+		case none.silent: // it is there, so that it may answer soon
+			e.Code, e.Reason, e.Remedy, e.Retryable = sdk.Aborted, "", "", true
 		}
 		return
 	}

@@ -77,33 +77,39 @@ type source struct{ azcore.TokenCredential }
 
 // GetToken implements azcore.TokenCredential.
 func (s source) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
-	unheard := new(atomic.Bool)
-	t, err := s.TokenCredential.GetToken(context.WithValue(ctx, unheardKey{}, unheard), o)
+	w := new(words)
+	t, err := s.TokenCredential.GetToken(context.WithValue(ctx, wordsKey{}, w), o)
 	if err != nil {
-		return t, &noToken{err: cmp.Or(ctx.Err(), err), unheard: unheard.Load()}
+		return t, &noToken{err: cmp.Or(ctx.Err(), err), silent: w.silent.Load(), unreached: w.unreached.Load()}
 	}
 	return t, nil
 }
+
+// words is what came of the last request to an authority.
+type words struct{ silent, unreached atomic.Bool }
 
 // listener notes where the authority gave no answer: the vendor's errors hold a
 // text alone then, as they do where credentials are wrong.
 type listener struct{ policy.Transporter }
 
-type unheardKey struct{}
+type wordsKey struct{}
 
 // Do implements policy.Transporter.
 func (l listener) Do(r *http.Request) (*http.Response, error) {
-	res, err := l.Transporter.Do(r.WithContext(reach.Apart(r.Context())))
-	if unheard, ok := r.Context().Value(unheardKey{}).(*atomic.Bool); ok {
-		unheard.Store(err != nil)
+	ctx := reach.Watch(reach.Apart(r.Context()))
+	res, err := l.Transporter.Do(r.WithContext(ctx))
+	if w, ok := r.Context().Value(wordsKey{}).(*words); ok {
+		w.silent.Store(err != nil)
+		w.unreached.Store(err != nil && reach.Nothing(ctx))
 	}
 	return res, err
 }
 
-// noToken is a failure to get a token; unheard: the authority gave no answer.
+// noToken is a failure to get a token. silent: the authority gave no answer;
+// unreached: there was no connection to it.
 type noToken struct {
-	err     error
-	unheard bool
+	err               error
+	silent, unreached bool
 }
 
 func (e *noToken) Error() string { return "no access token could be had: " + e.err.Error() }

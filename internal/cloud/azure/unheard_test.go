@@ -21,7 +21,7 @@ func TestAuthorityOutOfReach(t *testing.T) {
 		_, err := x.token.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{"https://management.azure.com/.default"}})
 		return err
 	})
-	if sdk.CodeOf(err) != sdk.Unavailable || !sdk.IsRetryable(err) {
+	if sdk.CodeOf(err) != sdk.Unavailable || !sdk.IsRetryable(err) || !sdk.IsUnreached(err) {
 		t.Errorf("%v", err)
 	}
 	if err := x.Close(); err != nil {

@@ -35,9 +35,10 @@ func TestSubmitBudget(t *testing.T) {
 	for range submitBurst {
 		w.Run(p, w.Plan(p, shell("true")))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	l := w.Plan(q, shell("true"))
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // its turn comes in a second
 	defer cancel()
-	_, err := q.RunJob(ctx, sdk.RunJobRequest{Launch: w.Plan(q, shell("true"))})
+	_, err := q.RunJob(ctx, sdk.RunJobRequest{Launch: l})
 	var e *sdk.Error
 	if !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || e.Reason != sdk.ReasonQueued || !sdk.IsRetryable(err) || !sdk.IsClear(err) {
 		t.Errorf("one too many: %v", err)
