@@ -159,24 +159,46 @@ func plainName(id string) bool {
 func (f *folder) cancel(id string, c cancelFact) error {
 	c.At = f.clock.Now().Add(margin)
 	first, err := f.writeOnce(f.job(id, "cancel"), c)
-	if err != nil || first {
+	if err == nil && first {
+		return f.withJob(id, "cancel")
+	}
+	if err != nil {
 		return err
 	}
 	v, err := f.load(id)
 	if err != nil || v == nil || v.cancel == nil || v.cancel.sooner(c) == *v.cancel {
 		return err
 	}
-	return f.replace(f.job(id, "kill"), c)
+	if err := f.replace(f.job(id, "kill"), c); err != nil {
+		return err
+	}
+	return f.withJob(id, "kill")
+}
+
+// withJob takes back what was written about a job that was removed meanwhile.
+func (f *folder) withJob(id, kind string) error {
+	if _, err := os.Lstat(f.job(id, "job")); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Remove(f.job(id, kind)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (f *folder) endStdin(id string, s stdinFact) error {
 	s.At = f.clock.Now().Add(margin)
-	_, err := f.writeOnce(f.job(id, "stdin"), s)
-	return err
+	if _, err := f.writeOnce(f.job(id, "stdin"), s); err != nil {
+		return err
+	}
+	return f.withJob(id, "stdin")
 }
 
 func (f *folder) expire(id string, at time.Time) error {
-	return f.replace(f.job(id, "expires"), at)
+	if err := f.replace(f.job(id, "expires"), at); err != nil {
+		return err
+	}
+	return f.withJob(id, "expires")
 }
 
 // replace writes a whole file in one step.
