@@ -116,6 +116,37 @@ func TestStatusSaysWhy(t *testing.T) {
 	validate(t, w.out.String())
 }
 
+// TestStatusOfAKilledHolder: the row of a run whose holder was killed names it still;
+// whether one lives is asked.
+func TestStatusOfAKilledHolder(t *testing.T) {
+	w := newWorld(t)
+	var id sdk.ID
+	w.seed(func(s *scripted) {
+		id = s.add("local", sdk.JobSpec{V: 1, Name: "one", Args: sdk.Argv{"x"}}, "")
+		s.start(id)
+		holder := s.id()
+		if err := s.store.PutHolder(t.Context(), ledger.Holder{ID: holder, Kind: "keeper", Expires: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		run, err := s.store.Run(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.store.Claim(t.Context(), id, holder, run.Fence); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for dead, want := range map[bool]string{false: "a process looks after it", true: "no process looks after it at the moment; windlass wait " + id.Short()} {
+		w.engine.orphaned = dead
+		if out := w.ok("status", "one"); !strings.Contains(out, want) {
+			t.Errorf("dead %t: %s", dead, out)
+		}
+		if v := decode[RunView](t, w.ok("status", "one", "--json")); v.Held == nil || *v.Held == dead {
+			t.Errorf("dead %t: held %v", dead, v.Held)
+		}
+	}
+}
+
 // TestNewestOfName: a name that several runs have had means the newest, unless
 // more than one is open.
 func TestNewestOfName(t *testing.T) {

@@ -28,6 +28,7 @@ type Engine interface {
 	Remove(ctx context.Context, id sdk.ID, actor string) error
 	Reap(ctx context.Context, r control.ReapRequest) iter.Seq2[control.ReapItem, error]
 	Held() []sdk.ID
+	Orphaned(ctx context.Context, id sdk.ID) (bool, error)
 }
 
 var _ Engine = (*control.Engine)(nil)

@@ -161,6 +161,7 @@ type scripted struct {
 	logEnd    bool
 	logErr    error
 	held      []sdk.ID
+	orphaned  bool
 	recovered int
 	removed   []sdk.ID
 
@@ -441,6 +442,8 @@ func (s *scripted) Reap(context.Context, control.ReapRequest) iter.Seq2[control.
 		}
 	}
 }
+
+func (s *scripted) Orphaned(context.Context, sdk.ID) (bool, error) { return s.orphaned, nil }
 
 func (s *scripted) Held() []sdk.ID {
 	s.mu.Lock()

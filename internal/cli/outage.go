@@ -111,7 +111,7 @@ func (h *herald) late(now time.Time) {
 	}
 	if !h.asked.IsZero() && !h.explained && !h.run.State.Terminal() && now.Sub(h.asked) >= h.limit()+h.grace {
 		h.explained = true
-		h.say("run %s: nothing proves yet that it is gone (%s%s); the cancel is on record, and windlass status %s tells how it stands", short, stateWords(h.run), messageWords(h.run), short)
+		h.say("run %s: nothing proves yet that it is gone (%s%s): still waiting, and Ctrl-C leaves at once; the cancel stays on record, and windlass status %s tells how it stands", short, stateWords(h.run), messageWords(h.run), short)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/price"
 	"github.com/windlass-run/windlass/sdk"
@@ -102,7 +103,7 @@ func (o *reapOptions) run(ctx context.Context) error {
 			return err
 		}
 		if it.Err != nil {
-			if o.unreachable(it) {
+			if o.mayMiss(c, it) {
 				o.f.Streams.note("%s: left out: %v", it.Provider, it.Err)
 				continue
 			}
@@ -126,15 +127,20 @@ func (o *reapOptions) run(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// unreachable reports whether a provider that nobody asked for by name could
-// not be looked at: docker is configured by default and may not be here.
-func (o *reapOptions) unreachable(it control.ReapItem) bool {
+// mayMiss reports whether a provider that nobody asked for by name has nothing to
+// list, or is docker, which is there without being configured and may not be here.
+// What a configuration names and can't be looked at is a failure: its objects may
+// be many.
+func (o *reapOptions) mayMiss(c *config.Config, it control.ReapItem) bool {
 	if len(o.on) > 0 || it.Object.ID != "" {
 		return false
 	}
 	switch sdk.CodeOf(it.Err) {
-	case sdk.Unavailable, sdk.Unimplemented, sdk.FailedPrecondition, sdk.Unauthenticated:
+	case sdk.Unimplemented:
 		return true
+	case sdk.Unavailable, sdk.FailedPrecondition, sdk.Unauthenticated:
+		p, err := c.Provider(it.Provider)
+		return err == nil && p.Origin.Kind == config.FromDefault
 	}
 	return false
 }

@@ -18,13 +18,13 @@ func TestReap(t *testing.T) {
 	w.engine.reaped = []control.ReapItem{
 		{Provider: "docker", Object: sdk.OwnedObject{Type: "container", ID: "c2"}, Why: "its run is running"},
 		{Provider: "docker", Object: sdk.OwnedObject{Type: "container", ID: "c1", Name: "windlass-c1"}, Orphan: true, Why: "the ledger has no row of its run", Age: 3 * time.Hour, Removed: true},
-		{Provider: "far", Err: sdk.Errorf(sdk.Unavailable, "list", "no engine answers")},
+		{Provider: "docker", Err: sdk.Errorf(sdk.Unavailable, "list", "no engine answers")},
 	}
 	out := w.ok("reap")
 	if !strings.Contains(out, "windlass-c1") || !strings.Contains(out, "3h") || !strings.Contains(out, "no row of its run") || strings.Contains(out, "c2") || strings.Contains(out, "COST") {
 		t.Errorf("%s", out)
 	}
-	if !strings.Contains(w.err.String(), "far: left out") || strings.Contains(w.err.String(), "cost") {
+	if !strings.Contains(w.err.String(), "docker: left out") || strings.Contains(w.err.String(), "cost") {
 		t.Errorf("%s", w.err.String())
 	}
 	if out := w.ok("reap", "-a"); !strings.Contains(out, "its run is running") || strings.Index(out, "c2") < strings.Index(out, "windlass-c1") {
@@ -43,6 +43,12 @@ func TestReap(t *testing.T) {
 	w.engine.reaped = append(w.engine.reaped, control.ReapItem{Provider: "docker", Object: sdk.OwnedObject{ID: "c3"}, Orphan: true, Err: sdk.Errorf(sdk.PermissionDenied, "remove", "no")})
 	w.fails(ExitWindlass, "reap")
 	w.fails(ExitWindlass, "reap", "--on", "nowhere")
+	w.engine.reaped = []control.ReapItem{{Provider: "far", Err: sdk.Errorf(sdk.Unavailable, "list", "no answer")}}
+	for _, how := range [][]string{{"reap"}, {"reap", "--dry-run", "-a"}, {"reap", "--json"}} {
+		if text := w.fails(ExitWindlass, how...); strings.Contains(text+w.out.String(), "nothing was left") || !strings.Contains(text+w.out.String(), "no answer") {
+			t.Errorf("%q, of a configured provider that can't be looked at: %s%s", how, w.out.String(), text)
+		}
+	}
 	w.engine.reaped = []control.ReapItem{{Provider: "docker", Err: sdk.Errorf(sdk.PermissionDenied, "list", "no")}}
 	if text := w.fails(ExitWindlass, "reap", "--on", "docker"); strings.Contains(text+w.out.String(), "nothing was left") {
 		t.Errorf("what wasn't looked at was said to be empty: %s%s", w.out.String(), text)

@@ -76,17 +76,27 @@ func (o *statusOptions) run(ctx context.Context) error {
 		last = &attempts[len(attempts)-1]
 	}
 	removed := run.State.Terminal() && outputRemoved(ctx, session, run.ID)
+	held := isHeld(ctx, session, run)
 	if o.json {
 		v := viewRun(run, last)
 		v.Spec, v.Next, v.Removed = viewSpec(run.Spec), nextFor(run, removed), removed
-		held := !run.Holder.IsZero()
 		v.Held = &held
 		for _, a := range attempts {
 			v.Attempts = append(v.Attempts, viewAttempt(a))
 		}
 		return writeJSON(o.f.Streams.Out, v)
 	}
-	return o.print(run, attempts, removed)
+	return o.print(run, attempts, removed, held)
+}
+
+// isHeld reports whether a process that lives looks after a run. The row of one
+// whose holder was killed still names it.
+func isHeld(ctx context.Context, s *Session, r ledger.Run) bool {
+	if r.Holder.IsZero() {
+		return false
+	}
+	free, err := s.Engine.Orphaned(ctx, r.ID)
+	return err != nil || !free
 }
 
 // outputRemoved reports whether windlass rm or retention took a run's output.
@@ -98,7 +108,7 @@ func outputRemoved(ctx context.Context, s *Session, run sdk.ID) bool {
 	return false
 }
 
-func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, removed bool) error {
+func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, removed, held bool) error {
 	s, now := o.f.Streams, o.f.Now()
 	t := &fields{s: s}
 	t.add("Run", r.ID.String())
@@ -138,7 +148,7 @@ func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, removed b
 	case r.Verdict != "":
 		t.add("Output", verdictWords(r.Verdict))
 	}
-	t.add("Record", recordWords(r))
+	t.add("Record", recordWords(r, held))
 	if len(attempts) > 0 {
 		a := attempts[len(attempts)-1]
 		if a.Launches > 1 {
@@ -189,12 +199,12 @@ func (o *statusOptions) attempts(attempts []ledger.Attempt, now time.Time) error
 }
 
 // recordWords says what is left to do for a run.
-func recordWords(r ledger.Run) string {
+func recordWords(r ledger.Run, held bool) string {
 	switch {
 	case !r.Open():
 		return "finished: nothing is left to do"
-	case r.Holder.IsZero():
-		return "open: no process looks after it at the moment"
+	case !held:
+		return "open: no process looks after it at the moment; windlass wait " + r.ID.Short() + " takes it up"
 	}
 	return "open: a process looks after it, phase " + string(r.Phase)
 }

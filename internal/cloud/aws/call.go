@@ -106,9 +106,7 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 			e.Err = fmt.Errorf("%w: %w", outer.Err(), err)
 		}
 	case errors.Is(context.Cause(inner), errNoAnswer):
-		e.Code, e.Retryable = sdk.DeadlineExceeded, true
-		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, err)
-		reach.Mark(inner, e, x.Endpoint)
+		reach.Late(inner, e, errNoAnswer, x.timeout, x.Endpoint)
 	default:
 		x.classify(e, err)
 		e.Err = plainly(err)

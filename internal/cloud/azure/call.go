@@ -59,9 +59,7 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 	case errors.As(err, &none):
 		x.tokenError(e, none)
 	case errors.Is(context.Cause(inner), errNoAnswer):
-		e.Code, e.Retryable = sdk.DeadlineExceeded, true
-		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, err)
-		reach.Mark(inner, e, x.Endpoint)
+		reach.Late(inner, e, errNoAnswer, x.timeout, x.Endpoint)
 	case errors.As(err, &answer):
 		classify(e, answer)
 	default:

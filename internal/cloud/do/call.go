@@ -60,9 +60,7 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 	case errors.As(err, &answer) && answer.Response != nil:
 		x.classify(e, answer)
 	case errors.Is(context.Cause(inner), errNoAnswer):
-		e.Code, e.Retryable = sdk.DeadlineExceeded, true
-		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, e.Err)
-		reach.Mark(inner, e, x.pocket())
+		reach.Late(inner, e, errNoAnswer, x.timeout, x.pocket())
 	default:
 		// A cut connection, or a reply that can't be read, proves nothing.
 		e.Code, e.Retryable = sdk.Unavailable, true

@@ -55,9 +55,8 @@ func (x *Session) mapError(outer, inner context.Context, op string, err error) e
 			e.Code, e.Reason, e.Remedy, e.Retryable, e.Unreached = sdk.Unavailable, "", "", true, true
 		}
 	case ended(inner) != nil:
-		e.Code, e.Retryable = sdk.DeadlineExceeded, true
-		e.Err = fmt.Errorf("%w (%s): %w", errNoAnswer, x.timeout, plainly(err))
-		reach.Mark(inner, e, x.Endpoint)
+		reach.Late(inner, e, errNoAnswer, x.timeout, x.Endpoint)
+		e.Err = fmt.Errorf("%w: %w", e.Err, plainly(err)) // gRPC says why there was no connection
 	default:
 		x.classify(e, err)
 		reach.Mark(inner, e, x.Endpoint)

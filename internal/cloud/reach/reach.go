@@ -5,8 +5,10 @@ package reach
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptrace"
 	"sync/atomic"
+	"time"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -76,6 +78,18 @@ func Mark(ctx context.Context, e *sdk.Error, endpoint string) {
 	default:
 		e.Remedy = "check the network, the name's resolution and the proxy that the environment names"
 	}
+}
+
+// Late makes e the error of a call that had no answer within its own bound, whose
+// cause names that. endpoint is as in Mark.
+func Late(ctx context.Context, e *sdk.Error, cause error, bound time.Duration, endpoint string) {
+	e.Code, e.Retryable = sdk.DeadlineExceeded, true
+	e.Err = fmt.Errorf("%w (%s)", cause, bound)
+	if endpoint != "" {
+		e.Err = fmt.Errorf("%w (%s) from %s", cause, bound, endpoint)
+		e.Remedy = Remedy(endpoint)
+	}
+	Mark(ctx, e, endpoint)
 }
 
 // Remedy is what to do when a pocket cloud doesn't answer.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -94,5 +95,18 @@ func TestApart(t *testing.T) {
 	reach.Left(ctx)
 	if reach.Nothing(ctx) {
 		t.Error("what was sent is overlooked")
+	}
+}
+
+// TestLate: what gave no answer is named with its bound, and what to do where it is a
+// pocket cloud; whether anything was sent is another question.
+func TestLate(t *testing.T) {
+	cause := errors.New("no answer in time")
+	for endpoint, want := range map[string]string{"": "no answer in time (3s)", "http://127.0.0.1:1": "no answer in time (3s) from http://127.0.0.1:1"} {
+		e := &sdk.Error{}
+		reach.Late(t.Context(), e, cause, 3*time.Second, endpoint)
+		if e.Err.Error() != want || !errors.Is(e, cause) || e.Code != sdk.DeadlineExceeded || !e.Retryable || e.Unreached || (e.Remedy != "") != (endpoint != "") {
+			t.Errorf("%q: %+v", endpoint, e)
+		}
 	}
 }
