@@ -199,7 +199,7 @@ func (r *runner) notFound(ctx context.Context, err error) error {
 		return r.finish(ctx, outcome{sdk.StateCancelled, sdk.ReasonCancelled, "gone after an accepted cancel"}, sdk.JobStatusResult{})
 	}
 	last := a.State
-	msg := fmt.Sprintf("the backend no longer knows the job, which was last seen %s: %v", last, err)
+	msg := fmt.Sprintf("it was last seen %s: %v", last, err)
 	return r.finish(ctx, outcome{sdk.StateLost, sdk.ReasonLost, msg}, sdk.JobStatusResult{})
 }
 
