@@ -121,7 +121,14 @@ func (r *runner) send(ctx context.Context) error {
 			// It is this send that was refused; the first may have been taken.
 			return r.stillInDoubt(ctx, err)
 		case first && sdk.IsUnreached(err):
-			// Nobody is there, and nothing was sent: whoever asked learns it at once.
+			// Nobody is there, and nothing was sent: whoever asked learns it at once. A
+			// cancel may have come while the call waited.
+			if err := r.reload(ctx); err != nil {
+				return err
+			}
+			if !r.run.CancelAt.IsZero() {
+				return r.endUnsent(ctx, sdk.StateCancelled, sdk.ReasonCancelled, "cancelled before it could be sent")
+			}
 			return r.refused(ctx, err)
 		case sdk.IsRetryable(err):
 			return r.waitForRoom(ctx, err)

@@ -102,6 +102,31 @@ func TestUnreachedIsRetried(t *testing.T) {
 	}
 }
 
+// TestCancelWhileNobodyAnswers: a cancel that comes while the launch waits for a
+// connection in vain has its way.
+func TestCancelWhileNobodyAnswers(t *testing.T) {
+	var n atomic.Int64
+	sent, over := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, withSends(&n, func(int64) error {
+		close(sent)
+		<-over
+		return unreached()
+	}))
+	e := w.engine()
+	id := w.submit(e, request(spec("true")))
+	<-sent
+	if err := e.Cancel(t.Context(), control.CancelRequest{Run: id, Actor: "tester"}); err != nil {
+		t.Fatal(err)
+	}
+	close(over)
+	r := w.wait(e, id, control.MilestoneFinished)
+	w.expect(r, sdk.StateCancelled, sdk.ReasonCancelled)
+	if n.Load() != 1 {
+		t.Errorf("%d sends", n.Load())
+	}
+	w.sound(id)
+}
+
 // TestUnreachedLater: an attempt that waits for room outlives an outage, and that
 // its latest send found nobody proves nothing of one in doubt.
 func TestUnreachedLater(t *testing.T) {
