@@ -34,7 +34,9 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	}
 	// From here to the row a signal ends the call. What may have been made
 	// stands in the ledger, and is taken up by the next command.
+	answered := f.planning(req)
 	sub, err := s.Engine.Submit(ctx, req)
+	answered()
 	if err != nil {
 		return err
 	}

@@ -49,11 +49,34 @@ func (h *herald) wait(ctx context.Context, e Engine, until control.Milestone) (l
 	return e.Watch(ctx, h.run.ID, until, h.see)
 }
 
-func (h *herald) limit() time.Duration {
-	if h.f.quietTime > 0 {
-		return h.f.quietTime
+func (h *herald) limit() time.Duration { return h.f.quiet() }
+
+func (f *Factory) quiet() time.Duration {
+	if f.quietTime > 0 {
+		return f.quietTime
 	}
 	return quietTime
+}
+
+// planning says on stderr when a provider leaves what is asked before the launch
+// without an answer, until it is stopped. The time that input takes to come isn't
+// the provider's.
+func (f *Factory) planning(req control.SubmitRequest) (stop func()) {
+	if req.Stdin != nil {
+		return func() {}
+	}
+	var wg sync.WaitGroup
+	wg.Add(1)
+	t := time.AfterFunc(f.quiet(), func() {
+		defer wg.Done()
+		f.Streams.note("%s hasn't answered yet: nothing was started, and Ctrl-C leaves", req.Provider)
+	})
+	return func() {
+		if t.Stop() {
+			wg.Done()
+		}
+		wg.Wait()
+	}
 }
 
 // tick looks at the clock until ctx ends.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
@@ -52,6 +53,23 @@ func TestSilenceIsTold(t *testing.T) {
 	}
 	if w.out.String() != "" {
 		t.Errorf("stdout %q", w.out.String())
+	}
+}
+
+// TestPlanWithoutAnswer: a provider that is asked something before the launch and
+// leaves it without an answer is told of, attached and detached.
+func TestPlanWithoutAnswer(t *testing.T) {
+	for _, args := range [][]string{{"run", "--", "true"}, {"run", "-d", "--", "true"}} {
+		w := newWorld(t)
+		w.engine.onSubmit = func(control.SubmitRequest) error {
+			testwait.Until(t, soon, "line about the provider", func() bool {
+				return strings.Contains(w.err.String(), "local hasn't answered yet: nothing was started")
+			})
+			return sdk.Errorf(sdk.Unavailable, "open provider", "no answer")
+		}
+		if got := w.runIn(t.Context(), func(f *Factory) { f.quietTime = 20 * time.Millisecond }, args...); got != ExitWindlass {
+			t.Errorf("%q: exit %d, %s", args, got, w.err.String())
+		}
 	}
 }
 

@@ -199,7 +199,9 @@ func submitDetached(ctx context.Context, f *Factory, s *Session, req control.Sub
 	// Input may have to be fed for as long as the job reads it: the keeper sends
 	// such a run.
 	req.Park = req.Spec.Stdin != sdk.StdinNone
+	answered := f.planning(req)
 	sub, err := s.Engine.Submit(ctx, req)
+	answered()
 	if err != nil {
 		return err
 	}
