@@ -4,13 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/sdk"
 )
-
-// profiles are the security profiles, the strictest first.
-func profiles() []sdk.Profile {
-	return []sdk.Profile{sdk.ProfileStrict, sdk.ProfileStandard, sdk.ProfilePermissive}
-}
 
 // clamp returns the stricter of what is asked for and what may be had at most.
 // Nothing asked for is strict. A profile that there isn't is refused: whoever
@@ -20,7 +16,7 @@ func clamp(asked string, most sdk.Profile) (sdk.Profile, error) {
 	if p == sdk.ProfileUnset {
 		return sdk.ProfileStrict, nil
 	}
-	all := profiles()
+	all := sandbox.Profiles()
 	want, limit := slices.Index(all, p), slices.Index(all, most)
 	if want < 0 {
 		return "", &sdk.Error{Code: sdk.InvalidArgument, Op: "exec", Field: "profile",
@@ -34,7 +30,7 @@ func checkProfile(p sdk.Profile) (sdk.Profile, error) {
 	if p == sdk.ProfileUnset {
 		return sdk.ProfileStrict, nil
 	}
-	if !slices.Contains(profiles(), p) {
+	if !slices.Contains(sandbox.Profiles(), p) {
 		return "", fmt.Errorf("profile %q is none of strict, standard, permissive", p)
 	}
 	return p, nil

@@ -197,9 +197,6 @@ func (x *Session) Client() (azcore.TokenCredential, *arm.ClientOptions) {
 // Where returns Resource Manager's address.
 func (x *Session) Where() string { return x.place.config.Services[cloud.ResourceManager].Endpoint }
 
-// Timeout bounds a call.
-func (x *Session) Timeout() time.Duration { return x.timeout }
-
 // Close closes the connections.
 func (x *Session) Close() error {
 	x.transport.CloseIdleConnections()

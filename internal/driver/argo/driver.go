@@ -128,6 +128,7 @@ var (
 )
 
 func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
+	r = r.Filled()
 	var cfg config
 	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
@@ -156,12 +157,6 @@ func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
 		p.client = argo.OnCluster(p.session, p.spend)
 	}
 	p.identity = sdk.Identity{Kind: Kind, Account: p.session.Authority, Region: p.session.Namespace, Endpoint: p.session.Server}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
-	}
-	if p.clock == nil {
-		p.clock = sdk.SystemClock()
-	}
 	return p, nil
 }
 

@@ -19,7 +19,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 	out := sdk.FindJobsResult{Outcome: sdk.FindAbsent}
 	switch {
 	case r.Launch != nil:
-		if _, err := p.readLaunch(opFind, *r.Launch); err != nil {
+		if _, _, err := p.launches().Read(opFind, *r.Launch); err != nil {
 			return sdk.FindJobsResult{}, err
 		}
 		w, err := p.client.Get(ctx, opFind, objectName(r.Launch.AttemptID))

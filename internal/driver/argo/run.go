@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-run/windlass/internal/cloud/argo"
 	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
+	"github.com/windlass-run/windlass/internal/driver/launch"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -24,12 +25,9 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	if err := ctx.Err(); err != nil {
 		return sdk.RunJobResult{}, p.fail(sdk.CodeOf(err), opRun, err)
 	}
-	req, err := p.readLaunch(opRun, l)
+	req, err := p.launches().ToSend(opRun, l)
 	if err != nil {
 		return sdk.RunJobResult{}, err
-	}
-	if len(l.Problems) > 0 || req == nil {
-		return sdk.RunJobResult{}, p.fail(sdk.InvalidArgument, opRun, fmt.Errorf("the launch has problems: %s", sdk.JoinProblems(l.Problems)))
 	}
 	secret, err := p.reveal(ctx, l, req)
 	if err != nil {
@@ -142,23 +140,6 @@ func (p *provider) refused(ctx context.Context, name string, req *request, err e
 	return err
 }
 
-// readLaunch refuses a launch of another provider or of a newer version. The
-// request is nil where the launch has none.
-func (p *provider) readLaunch(op string, l sdk.Launch) (*request, error) {
-	if l.V > sdk.LaunchVersion {
-		e := p.fail(sdk.FailedPrecondition, op, fmt.Errorf("launch of version %d, this program reads up to %d", l.V, sdk.LaunchVersion))
-		e.Remedy = "use a newer windlass"
-		return nil, e
-	}
-	if err := p.identity.Check(op, l.Identity); err != nil {
-		return nil, err
-	}
-	if len(l.Request) == 0 {
-		return nil, nil
-	}
-	req, err := decodeRequest(l.Request)
-	if err != nil {
-		return nil, p.fail(sdk.InvalidArgument, op, fmt.Errorf("read the launch: %w", err))
-	}
-	return req, nil
+func (p *provider) launches() launch.Reader[*request] {
+	return launch.Reader[*request]{Provider: p.name, Identity: p.identity, Decode: decodeRequest}
 }
