@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/windlass-run/windlass/internal/cloud/argo"
 	"github.com/windlass-run/windlass/internal/cloud/kube"
@@ -78,26 +77,9 @@ func (p *provider) remove(ctx context.Context, op, name, uid string) (removed bo
 	return false, err
 }
 
-// removeSecret deletes what a launch made beside the Workflow, if it is there and
-// ours.
+// removeSecret deletes what a launch made beside the Workflow.
 func (p *provider) removeSecret(ctx context.Context, op, name string) (removed bool, err error) {
-	at := kube.Secrets(p.session.Namespace, name)
-	var is metav1.PartialObjectMetadata
-	err = p.spend(ctx, op, func() error { return p.session.Get(ctx, op, at.Metadata(), nil, &is) })
-	id, _ := attemptOf(name)
-	switch {
-	case sdk.CodeOf(err) == sdk.NotFound:
-		return false, nil
-	case err != nil:
-		return false, err
-	case is.Labels[sdk.LabelAttempt] != id.String():
-		return false, nil // another's, of a name that looks like ours
-	}
-	err = p.spend(ctx, op, func() error { return p.session.Delete(ctx, op, at, string(is.UID)) })
-	if sdk.CodeOf(err) == sdk.NotFound {
-		return false, nil
-	}
-	return err == nil, err
+	return p.session.RemovePart(ctx, op, kube.Secrets(p.session.Namespace, name), p.spend)
 }
 
 // gone reads back that neither the Workflow nor a pod of it is left.

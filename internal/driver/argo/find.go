@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/windlass-run/windlass/internal/cloud/argo"
+	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -22,7 +23,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 		if _, _, err := p.launches().Read(opFind, *r.Launch); err != nil {
 			return sdk.FindJobsResult{}, err
 		}
-		w, err := p.client.Get(ctx, opFind, objectName(r.Launch.AttemptID))
+		w, err := p.client.Get(ctx, opFind, kube.ObjectName(r.Launch.AttemptID))
 		if sdk.CodeOf(err) == sdk.NotFound {
 			break
 		}
@@ -52,7 +53,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 // found reads what a Workflow carries. ok is false for one that isn't ours, and for
 // one that is being deleted.
 func (p *provider) found(w *argo.Workflow) (sdk.FoundJob, bool) {
-	o, ok := ownedObject(typeWorkflow, w.ObjectMeta)
+	o, ok := kube.Owned(typeWorkflow, w.ObjectMeta)
 	n, err := strconv.Atoi(w.Labels[sdk.LabelNumber])
 	if !ok || err != nil || n < 1 || w.DeletionTimestamp != nil {
 		return sdk.FoundJob{}, false

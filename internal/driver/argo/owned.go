@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
-	"strconv"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,7 +62,7 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 			return
 		}
 		for _, m := range secrets {
-			o, ok := ownedObject(typeSecret, m.ObjectMeta)
+			o, ok := kube.Owned(typeSecret, m.ObjectMeta)
 			if !ok || r.Owner != "" && o.Owner != r.Owner {
 				continue
 			}
@@ -87,28 +85,8 @@ func page[L any](ctx context.Context, p *provider, op string, at kube.Place) fun
 	}
 }
 
-// ownedObject reads what an object of ours carries. What a label may have been
-// fitted to stands in full in an annotation.
-func ownedObject(kind string, m metav1.ObjectMeta) (sdk.OwnedObject, bool) {
-	run, err := sdk.ParseID(m.Labels[sdk.LabelRun])
-	if err != nil {
-		return sdk.OwnedObject{}, false
-	}
-	attempt, ok := attemptOf(m.Name)
-	if !ok || m.Labels[sdk.LabelAttempt] != attempt.String() {
-		return sdk.OwnedObject{}, false
-	}
-	o := sdk.OwnedObject{Type: kind, ID: m.Name, Name: m.Name, RunID: run, AttemptID: attempt, CreatedAt: m.CreationTimestamp.UTC(),
-		Owner:    cmp.Or(m.Annotations[sdk.LabelOwner], m.Labels[sdk.LabelOwner]),
-		LedgerID: cmp.Or(m.Annotations[sdk.LabelLedger], m.Labels[sdk.LabelLedger])}
-	if n, err := strconv.ParseInt(m.Labels[sdk.LabelExpires], 10, 64); err == nil {
-		o.Expires = time.Unix(n, 0).UTC()
-	}
-	return o, o.Owner != ""
-}
-
 func ownedWorkflow(w *argo.Workflow) (sdk.OwnedObject, bool) {
-	o, ok := ownedObject(typeWorkflow, w.ObjectMeta)
+	o, ok := kube.Owned(typeWorkflow, w.ObjectMeta)
 	if !ok {
 		return o, false
 	}
@@ -138,7 +116,7 @@ func (p *provider) RemoveOwned(ctx context.Context, r sdk.RemoveOwnedRequest) (s
 	}
 	o := r.Object
 	known := o.Type == typeWorkflow || o.Type == typeSecret && p.server == nil
-	if !known || o.ID != objectName(o.AttemptID) {
+	if !known || o.ID != kube.ObjectName(o.AttemptID) {
 		return sdk.RemoveOwnedResult{}, p.fail(sdk.InvalidArgument, opRemove, fmt.Errorf("%s %q is no object of ours", o.Type, o.ID))
 	}
 	is, err := p.metaOf(ctx, o)
@@ -148,7 +126,7 @@ func (p *provider) RemoveOwned(ctx context.Context, r sdk.RemoveOwnedRequest) (s
 	if err != nil {
 		return sdk.RemoveOwnedResult{}, err
 	}
-	now, ok := ownedObject(o.Type, is)
+	now, ok := kube.Owned(o.Type, is)
 	if !ok || now.RunID != o.RunID || now.Owner != o.Owner || now.LedgerID != o.LedgerID {
 		return sdk.RemoveOwnedResult{}, p.fail(sdk.FailedPrecondition, opRemove, fmt.Errorf("the %s %s no longer carries the labels that were listed", o.Type, o.ID))
 	}

@@ -48,7 +48,7 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	l := sdk.Launch{V: sdk.LaunchVersion, Kind: Kind, Identity: p.identity, RunID: r.RunID, AttemptID: r.AttemptID, Attempt: r.Attempt,
 		Owner: p.owner, LedgerID: p.ledgerID, Secrets: r.Spec.Secrets, Stdin: r.Spec.Stdin, Expires: r.Expires,
 		Resubmit: sdk.ResubmitRule{By: sdk.SubmitByName}}
-	w := &plan{p: p, Plan: podspec.Plan{Spec: r.Spec, Name: objectName(r.AttemptID), Problems: sdk.ValidateSpec(r.Spec)}}
+	w := &plan{p: p, Plan: podspec.Plan{Spec: r.Spec, Name: kube.ObjectName(r.AttemptID), Problems: sdk.ValidateSpec(r.Spec)}}
 	var o options
 	if ps := optionsSchema().Validate("options", r.Spec.Options); len(ps) > 0 {
 		w.Problems = append(w.Problems, ps...)
@@ -208,14 +208,7 @@ func patchOf(pod corev1.PodSpec) string {
 // labels are ours and the user's. What a label can't hold as it is stands in an
 // annotation in full.
 func (l *plan) labels(r sdk.PrepareJobRequest) (labels, annotations map[string]string) {
-	labels = map[string]string{
-		sdk.LabelRun: r.RunID.String(), sdk.LabelAttempt: r.AttemptID.String(), sdk.LabelNumber: fmt.Sprint(r.Attempt),
-		sdk.LabelOwner: kube.LabelValue(l.p.owner), sdk.LabelLedger: kube.LabelValue(l.p.ledgerID), sdk.LabelExpires: fmt.Sprint(r.Expires.Unix()),
-	}
-	annotations = map[string]string{sdk.LabelOwner: l.p.owner, sdk.LabelLedger: l.p.ledgerID}
-	if l.Spec.Name != "" {
-		labels[labelName], annotations[labelName] = kube.LabelValue(l.Spec.Name), l.Spec.Name
-	}
+	labels, annotations = kube.OwnLabels(r, l.p.owner, l.p.ledgerID)
 	if id := l.p.cfg.InstanceID; id != "" {
 		labels[argo.LabelInstance] = id
 	}

@@ -6,25 +6,10 @@ import (
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/cloud/argo"
+	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
 	"github.com/windlass-run/windlass/sdk"
 )
-
-const (
-	namePrefix = sdk.LabelPrefix
-	labelName  = sdk.LabelPrefix + "name"
-)
-
-// objectName names an attempt's Workflow, and its Secret: windlass- and the attempt's
-// 26 characters. The pod of the only step has the Workflow's name.
-func objectName(attempt sdk.ID) string { return namePrefix + attempt.String() }
-
-// attemptOf reads the attempt out of a Workflow's name.
-func attemptOf(name string) (sdk.ID, bool) {
-	text, ok := strings.CutPrefix(name, namePrefix)
-	id, err := sdk.ParseID(text)
-	return id, ok && err == nil && objectName(id) == name
-}
 
 // request is what a launch sends.
 type request struct {
@@ -40,7 +25,7 @@ func decodeRequest(raw json.RawMessage) (*request, error) {
 		return nil, err
 	}
 	w := &r.Workflow
-	if n := len(w.Spec.Templates); n != 1 || w.Spec.Templates[0].Container == nil || !strings.HasPrefix(w.Name, namePrefix) {
+	if n := len(w.Spec.Templates); n != 1 || w.Spec.Templates[0].Container == nil || !strings.HasPrefix(w.Name, kube.NamePrefix) {
 		return nil, fmt.Errorf("it has %d templates and the name %q", n, w.Name)
 	}
 	return r, nil
@@ -60,7 +45,7 @@ func (p *provider) checkHandle(op string, h sdk.JobHandle) error {
 	if err := h.Check(op, p.identity); err != nil {
 		return err
 	}
-	if _, ok := attemptOf(h.ID); !ok || h.Metadata[keyUID] == "" {
+	if _, ok := kube.AttemptOf(h.ID); !ok || h.Metadata[keyUID] == "" {
 		return p.fail(sdk.InvalidArgument, op, fmt.Errorf("%q is no handle of a Workflow", h.ID))
 	}
 	return nil

@@ -103,7 +103,7 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 	var ids []string
 	for i, h := range r.Handles {
 		if out.Items[i].Err = p.checkHandle(opStatus, h); out.Items[i].Err == nil {
-			id, _ := attemptOf(h.ID)
+			id, _ := kube.AttemptOf(h.ID)
 			ids = append(ids, id.String())
 		}
 	}

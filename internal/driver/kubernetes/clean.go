@@ -7,7 +7,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/sdk"
@@ -50,7 +49,7 @@ func (p *provider) CleanupJob(ctx context.Context, r sdk.CleanupJobRequest) (sdk
 		}
 	}
 	for _, at := range []kube.Place{kube.Secrets(p.session.Namespace, h.ID), kube.Policies(p.session.Namespace, h.ID)} {
-		removed, err := p.removePart(ctx, opClean, at)
+		removed, err := p.session.RemovePart(ctx, opClean, at, p.spend)
 		if err != nil {
 			return out, err
 		}
@@ -73,26 +72,6 @@ func (p *provider) removeJob(ctx context.Context, op string, j *batchv1.Job) (re
 		return false, nil
 	}
 	return false, err
-}
-
-// removePart deletes what a launch made beside the Job, if it is there and ours.
-func (p *provider) removePart(ctx context.Context, op string, at kube.Place) (removed bool, err error) {
-	var is metav1.PartialObjectMetadata
-	err = p.spend(ctx, op, func() error { return p.session.Get(ctx, op, at.Metadata(), nil, &is) })
-	id, _ := attemptOf(at.Name)
-	switch {
-	case sdk.CodeOf(err) == sdk.NotFound:
-		return false, nil
-	case err != nil:
-		return false, err
-	case is.Labels[sdk.LabelAttempt] != id.String():
-		return false, nil // another's, of a name that looks like ours
-	}
-	err = p.spend(ctx, op, func() error { return p.session.Delete(ctx, op, at, string(is.UID)) })
-	if sdk.CodeOf(err) == sdk.NotFound {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // gone reads back that neither the Job nor a pod of it is left.

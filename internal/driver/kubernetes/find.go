@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
+	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -23,7 +24,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 		if _, _, err := p.launches().Read(opFind, *r.Launch); err != nil {
 			return sdk.FindJobsResult{}, err
 		}
-		j, err := p.getJob(ctx, opFind, objectName(r.Launch.AttemptID))
+		j, err := p.getJob(ctx, opFind, kube.ObjectName(r.Launch.AttemptID))
 		if err != nil && sdk.CodeOf(err) != sdk.NotFound {
 			return sdk.FindJobsResult{}, err
 		}
@@ -50,7 +51,7 @@ func (p *provider) FindJobs(ctx context.Context, r sdk.FindJobsRequest) (sdk.Fin
 // found reads what a Job carries. ok is false for one that isn't ours, and for one
 // that is being deleted.
 func (p *provider) found(j *batchv1.Job) (sdk.FoundJob, bool) {
-	o, ok := ownedObject(typeJob, j.ObjectMeta)
+	o, ok := kube.Owned(typeJob, j.ObjectMeta)
 	n, err := strconv.Atoi(j.Labels[sdk.LabelNumber])
 	if !ok || err != nil || n < 1 || j.DeletionTimestamp != nil {
 		return sdk.FoundJob{}, false

@@ -2,10 +2,10 @@ package kubernetes
 
 import (
 	"fmt"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 
+	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -23,15 +23,8 @@ func (p *provider) checkHandle(op string, h sdk.JobHandle) error {
 	if err := h.Check(op, p.identity); err != nil {
 		return err
 	}
-	if _, ok := attemptOf(h.ID); !ok || h.Metadata[keyUID] == "" {
+	if _, ok := kube.AttemptOf(h.ID); !ok || h.Metadata[keyUID] == "" {
 		return p.fail(sdk.InvalidArgument, op, fmt.Errorf("%q is no handle of a Job", h.ID))
 	}
 	return nil
-}
-
-// attemptOf reads the attempt out of a Job's name.
-func attemptOf(name string) (sdk.ID, bool) {
-	text, ok := strings.CutPrefix(name, namePrefix)
-	id, err := sdk.ParseID(text)
-	return id, ok && err == nil && objectName(id) == name
 }

@@ -33,7 +33,7 @@ func (p *provider) look(ctx context.Context, op string, h sdk.JobHandle) (sight,
 	case string(j.UID) == h.Metadata[keyUID]:
 		s.job = &j
 	}
-	id, _ := attemptOf(h.ID)
+	id, _ := kube.AttemptOf(h.ID)
 	pods, err := p.podsOf(ctx, op, sdk.LabelAttempt+"="+id.String())
 	if err != nil {
 		return s, err
@@ -75,7 +75,7 @@ func list[L, T any](ctx context.Context, p *provider, op string, at kube.Place, 
 func attempts(handles []sdk.JobHandle) string {
 	ids := make([]string, 0, len(handles))
 	for _, h := range handles {
-		if id, ok := attemptOf(h.ID); ok {
+		if id, ok := kube.AttemptOf(h.ID); ok {
 			ids = append(ids, id.String())
 		}
 	}

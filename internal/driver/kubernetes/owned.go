@@ -1,12 +1,10 @@
 package kubernetes
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"strconv"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,7 +62,7 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 				return
 			}
 			for _, m := range metas {
-				o, ok := ownedObject(kindOf(at), m.ObjectMeta)
+				o, ok := kube.Owned(kindOf(at), m.ObjectMeta)
 				if !ok || r.Owner != "" && o.Owner != r.Owner {
 					continue
 				}
@@ -77,28 +75,8 @@ func (p *provider) ListOwned(ctx context.Context, r sdk.ListOwnedRequest) iter.S
 	}
 }
 
-// ownedObject reads what an object of ours carries. What a label may have been
-// fitted to stands in full in an annotation.
-func ownedObject(kind string, m metav1.ObjectMeta) (sdk.OwnedObject, bool) {
-	run, err := sdk.ParseID(m.Labels[sdk.LabelRun])
-	if err != nil {
-		return sdk.OwnedObject{}, false
-	}
-	attempt, ok := attemptOf(m.Name)
-	if !ok || m.Labels[sdk.LabelAttempt] != attempt.String() {
-		return sdk.OwnedObject{}, false
-	}
-	o := sdk.OwnedObject{Type: kind, ID: m.Name, Name: m.Name, RunID: run, AttemptID: attempt, CreatedAt: m.CreationTimestamp.UTC(),
-		Owner:    cmp.Or(m.Annotations[sdk.LabelOwner], m.Labels[sdk.LabelOwner]),
-		LedgerID: cmp.Or(m.Annotations[sdk.LabelLedger], m.Labels[sdk.LabelLedger])}
-	if n, err := strconv.ParseInt(m.Labels[sdk.LabelExpires], 10, 64); err == nil {
-		o.Expires = time.Unix(n, 0).UTC()
-	}
-	return o, o.Owner != ""
-}
-
 func ownedJob(j *batchv1.Job) (sdk.OwnedObject, bool) {
-	o, ok := ownedObject(typeJob, j.ObjectMeta)
+	o, ok := kube.Owned(typeJob, j.ObjectMeta)
 	if !ok {
 		return o, false
 	}
@@ -128,7 +106,7 @@ func (p *provider) RemoveOwned(ctx context.Context, r sdk.RemoveOwnedRequest) (s
 	}
 	o := r.Object
 	at, ok := p.placeOf(o)
-	if !ok || o.ID != objectName(o.AttemptID) {
+	if !ok || o.ID != kube.ObjectName(o.AttemptID) {
 		return sdk.RemoveOwnedResult{}, p.fail(sdk.InvalidArgument, opRemove, fmt.Errorf("%s %q is no object of ours", o.Type, o.ID))
 	}
 	var is metav1.PartialObjectMetadata
@@ -139,7 +117,7 @@ func (p *provider) RemoveOwned(ctx context.Context, r sdk.RemoveOwnedRequest) (s
 	case err != nil:
 		return sdk.RemoveOwnedResult{}, err
 	}
-	now, ok := ownedObject(o.Type, is.ObjectMeta)
+	now, ok := kube.Owned(o.Type, is.ObjectMeta)
 	if !ok || now.RunID != o.RunID || now.Owner != o.Owner || now.LedgerID != o.LedgerID {
 		return sdk.RemoveOwnedResult{}, p.fail(sdk.FailedPrecondition, opRemove, fmt.Errorf("the %s %s no longer carries the labels that were listed", o.Type, o.ID))
 	}

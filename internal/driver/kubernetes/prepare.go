@@ -43,7 +43,7 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 		return sdk.Launch{}, p.fail(sdk.CodeOf(err), opPrepare, err)
 	}
 	l := launch.For(r, sdk.SubmitByName, p.identity, p.owner, p.ledgerID)
-	w := &plan{p: p, Plan: podspec.Plan{Spec: r.Spec, Name: objectName(r.AttemptID), Problems: sdk.ValidateSpec(r.Spec)}}
+	w := &plan{p: p, Plan: podspec.Plan{Spec: r.Spec, Name: kube.ObjectName(r.AttemptID), Problems: sdk.ValidateSpec(r.Spec)}}
 	var o options
 	if ps := optionsSchema().Validate("options", r.Spec.Options); len(ps) > 0 {
 		w.Problems = append(w.Problems, ps...)
@@ -162,14 +162,7 @@ func (l *plan) pod() corev1.PodSpec {
 // labels are ours and the user's. What a label can't hold as it is stands in an
 // annotation in full.
 func (l *plan) labels(r sdk.PrepareJobRequest) (labels, annotations map[string]string) {
-	labels = map[string]string{
-		sdk.LabelRun: r.RunID.String(), sdk.LabelAttempt: r.AttemptID.String(), sdk.LabelNumber: fmt.Sprint(r.Attempt),
-		sdk.LabelOwner: kube.LabelValue(l.p.owner), sdk.LabelLedger: kube.LabelValue(l.p.ledgerID), sdk.LabelExpires: fmt.Sprint(r.Expires.Unix()),
-	}
-	annotations = map[string]string{sdk.LabelOwner: l.p.owner, sdk.LabelLedger: l.p.ledgerID}
-	if l.Spec.Name != "" {
-		labels[labelName], annotations[labelName] = kube.LabelValue(l.Spec.Name), l.Spec.Name
-	}
+	labels, annotations = kube.OwnLabels(r, l.p.owner, l.p.ledgerID)
 	for _, k := range slices.Sorted(maps.Keys(l.Spec.Labels)) {
 		if msg := kube.CheckLabel(k, l.Spec.Labels[k]); msg != "" {
 			l.Bad(sdk.InvalidArgument, "labels."+k, l.Spec.Labels[k], "%s", msg)

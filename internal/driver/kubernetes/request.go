@@ -8,20 +8,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
 	"github.com/windlass-run/windlass/sdk"
 )
 
-const (
-	namePrefix = sdk.LabelPrefix
-	labelName  = sdk.LabelPrefix + "name"
-	// noteCancel, on a Job or a pod, says that we asked for its end.
-	noteCancel = sdk.LabelPrefix + "cancelled"
-)
-
-// objectName names an attempt's Job, and its Secret and policy: windlass- and the
-// attempt's 26 characters. A pod's name adds 6, within the 63 of a label.
-func objectName(attempt sdk.ID) string { return namePrefix + attempt.String() }
+// noteCancel, on a Job or a pod, says that we asked for its end.
+const noteCancel = sdk.LabelPrefix + "cancelled"
 
 // request is what a launch sends.
 type request struct {
@@ -38,7 +31,7 @@ func decodeRequest(raw json.RawMessage) (*request, error) {
 	if err := podspec.Strictly(raw, r); err != nil {
 		return nil, err
 	}
-	if n := len(r.Job.Spec.Template.Spec.Containers); n != 1 || !strings.HasPrefix(r.Job.Name, namePrefix) {
+	if n := len(r.Job.Spec.Template.Spec.Containers); n != 1 || !strings.HasPrefix(r.Job.Name, kube.NamePrefix) {
 		return nil, fmt.Errorf("it has %d containers and the name %q", n, r.Job.Name)
 	}
 	return r, nil

@@ -137,7 +137,7 @@ func (p *provider) refused(ctx context.Context, name string, req *request, err e
 		// Another process may have sent the same launch.
 		if _, gone := p.getJob(ctx, opRun, name); sdk.CodeOf(gone) == sdk.NotFound {
 			for _, at := range parts {
-				if _, e := p.removePart(ctx, opRun, at); e != nil {
+				if _, e := p.session.RemovePart(ctx, opRun, at, p.spend); e != nil {
 					p.log.WarnContext(ctx, "a refused launch left an object behind", "resource", at.Resource, "name", at.Name, "error", e)
 				}
 			}
