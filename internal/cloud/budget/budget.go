@@ -26,7 +26,12 @@ type Budgets struct {
 
 // Budget is that of one key: a bucket that holds a burst of calls and refills at
 // a rate. It is safe for concurrent use.
-type Budget struct{ limit *rate.Limiter }
+type Budget struct {
+	limit *rate.Limiter
+	// left is held from reading the bucket until what is too much is taken out:
+	// replies come many at once, and each would take it.
+	left sync.Mutex
+}
 
 // For returns the budget of a key, full when it is new. The last to ask sets its
 // size.
@@ -70,6 +75,8 @@ func (b *Budget) Throttled() { b.Left(0) }
 // Left takes note of how many calls the cloud itself says are left, where the
 // bucket holds more.
 func (b *Budget) Left(n int) {
+	b.left.Lock()
+	defer b.left.Unlock()
 	if over := int(b.limit.Tokens()) - n; over > 0 {
 		b.limit.ReserveN(time.Now(), over)
 	}

@@ -3,6 +3,8 @@ package budget_test
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +66,26 @@ func TestWait(t *testing.T) {
 		time.Sleep(time.Second)
 		if err := b.Wait(ended); !errors.Is(err, context.Canceled) {
 			t.Errorf("an ended context: %v", err)
+		}
+	})
+}
+
+// TestLeftAtOnce: many replies at once that all say the same take what was saved
+// up once, not once each: a budget has no debts.
+func TestLeftAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all budget.Budgets
+		for round := range 2000 {
+			b := all.For(budget.Key{Account: strconv.Itoa(round)}, 10, 1000)
+			var replies sync.WaitGroup
+			for range 8 {
+				replies.Go(b.Throttled)
+			}
+			replies.Wait()
+			begin := time.Now()
+			if err := b.Wait(t.Context()); err != nil || time.Since(begin) > 100*time.Millisecond {
+				t.Fatalf("round %d: a turn after %s, %v", round, time.Since(begin), err)
+			}
 		}
 	})
 }
