@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"sync"
@@ -24,6 +25,7 @@ type poller struct {
 	due     dueHeap
 	kick    chan struct{}
 	running bool
+	calls   int // under way
 }
 
 // tracked is one job that is being asked for.
@@ -146,30 +148,23 @@ func (p *poller) loop(ctx context.Context) {
 		wg.Add(1)
 		go func() { defer wg.Done(); p.watch(ctx, w) }()
 	}
-	slots := make(chan struct{}, singleCalls)
 	for {
-		batch, wait, more := p.take()
+		wait, more := p.turn()
 		if !more {
 			cancel()
 			return
 		}
-		if len(batch) == 0 {
+		if wait > 0 {
 			p.waitFor(ctx, wait)
-		} else {
-			if p.limit.Wait(ctx) != nil {
-				p.giveBack(batch)
-			} else {
-				select {
-				case slots <- struct{}{}:
-					wg.Add(1)
-					go func() {
-						defer wg.Done()
-						defer func() { <-slots }()
-						p.ask(ctx, batch)
-					}()
-				case <-ctx.Done():
-					p.giveBack(batch)
-				}
+		} else if p.limit.Wait(ctx) == nil {
+			// Taken after the wait: what fell due meanwhile comes along.
+			if batch := p.take(); len(batch) > 0 {
+				wg.Add(1)
+				go func() {
+					defer wg.Done()
+					defer p.asked()
+					p.ask(ctx, batch)
+				}()
 			}
 		}
 		if ctx.Err() != nil {
@@ -181,38 +176,70 @@ func (p *poller) loop(ctx context.Context) {
 	}
 }
 
-// take returns the jobs that are due, at most one batch, or how long until one
-// is. more is false once there is nothing left to track.
-func (p *poller) take() (batch []*tracked, wait time.Duration, more bool) {
-	size := 1
-	if _, ok := sdk.Of(p.back.Provider, sdk.Batcher()); ok {
-		if size = p.back.Info().BatchMax; size <= 0 {
-			size = 1000
-		}
+// batchSize is how many jobs one call asks for.
+func (p *poller) batchSize() int {
+	if _, ok := sdk.Of(p.back.Provider, sdk.Batcher()); !ok {
+		return 1
 	}
-	now := p.e.clock.Now()
+	return cmp.Or(max(p.back.Info().BatchMax, 0), 1000)
+}
+
+// mostCalls is how many calls may be under way. Batches are as many as all jobs
+// need, and one more, so that one that hangs doesn't hold up the others: with
+// more, a slow backend would be asked ever more often for ever fewer.
+func (p *poller) mostCalls(size int) int {
+	if size == 1 {
+		return singleCalls
+	}
+	return min(1+(len(p.jobs)+size-1)/size, singleCalls)
+}
+
+// turn returns how long until a job may be asked for, zero for one that may be
+// now. more is false once there is nothing left to track.
+func (p *poller) turn() (wait time.Duration, more bool) {
+	size := p.batchSize()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.jobs) == 0 {
 		p.running = false
-		return nil, 0, false
+		return 0, false
 	}
-	for len(p.due) > 0 && len(batch) < size {
-		if t := p.due[0]; t.next.Sub(now) > t.planned {
-			t.next = now // the clock was set back
-		} else if t.next.After(now) {
-			break
-		}
-		t := heap.Pop(&p.due).(*tracked)
-		batch = append(batch, t)
+	if len(p.due) == 0 || p.calls >= p.mostCalls(size) {
+		return slowestPoll, true // an answer, or a job that comes, wakes the loop
 	}
-	if len(batch) == 0 {
-		wait = slowestPoll
-		if len(p.due) > 0 {
-			wait = p.due[0].next.Sub(now)
-		}
+	return p.untilDue(p.due[0]), true
+}
+
+// untilDue is how long until a job is due, at most as long as was planned: the
+// clock may be set back.
+func (p *poller) untilDue(t *tracked) time.Duration {
+	wait := t.next.Sub(p.e.clock.Now())
+	if wait > t.planned {
+		return 0
 	}
-	return batch, wait, true
+	return max(wait, 0)
+}
+
+// take returns the jobs that are due, at most one batch, as one call more.
+func (p *poller) take() (batch []*tracked) {
+	size := p.batchSize()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.due) > 0 && len(batch) < size && p.untilDue(p.due[0]) == 0 {
+		batch = append(batch, heap.Pop(&p.due).(*tracked))
+	}
+	if len(batch) > 0 {
+		p.calls++
+	}
+	return batch
+}
+
+// asked ends a call.
+func (p *poller) asked() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls--
+	p.wakeLocked()
 }
 
 func (p *poller) waitFor(ctx context.Context, d time.Duration) {
@@ -248,16 +275,6 @@ func (p *poller) ask(ctx context.Context, batch []*tracked) {
 	for _, t := range batch {
 		res, err := p.e.statusOf(ctx, p.back, t.handle)
 		p.answer(t, statusUpdate{res, err})
-	}
-}
-
-func (p *poller) giveBack(batch []*tracked) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, t := range batch {
-		if !t.closed {
-			heap.Push(&p.due, t)
-		}
 	}
 }
 
