@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -157,23 +158,37 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, op route) {
 		return
 	}
 	fault.Server{Plan: s.faults, Recorder: s.calls, Now: s.o.Now}.Serve(w, r, op.action, body, func() fault.Reply {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		value, refused := s.do(&call{request: r, body: body, now: s.o.Now().UTC()}, op, header)
+		data, refused := s.done(&call{request: r, body: body, now: s.o.Now().UTC()}, op, header)
 		if refused != nil {
 			return refused.reply(id, header)
 		}
-		if value == nil {
+		if data == nil {
 			return fault.Reply{Status: http.StatusNoContent, Header: header}
 		}
-		data, err := encode(value)
+		body, err := withoutZeroTimes(data)
 		if err != nil {
 			return (&Error{Status: http.StatusInternalServerError, Message: err.Error()}).reply(id, header)
 		}
-		return fault.Reply{Status: http.StatusOK, Header: header, Body: data}
+		return fault.Reply{Status: http.StatusOK, Header: header, Body: body}
 	}, func(f fault.Refusal) fault.Reply {
 		return (&Error{Status: cmp.Or(f.Status, http.StatusInternalServerError), Message: cmp.Or(f.Message, "Server Error")}).reply(id, header)
 	})
+}
+
+// done carries a call out and encodes what it answers: under the lock, since that
+// is the server's own state; what more there is to do with it needs none.
+func (s *Server) done(c *call, op route, header http.Header) ([]byte, *Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, refused := s.do(c, op, header)
+	if refused != nil || value == nil {
+		return nil, refused
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, &Error{Status: http.StatusInternalServerError, Message: fmt.Sprintf("pocket digitalocean: encode a reply: %v", err)}
+	}
+	return data, nil
 }
 
 // do checks who calls with what, and carries the call out. The lock is held.
