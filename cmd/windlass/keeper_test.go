@@ -117,6 +117,39 @@ func TestCommandsThatStartNoKeeper(t *testing.T) {
 	p.state("left", "cancelled")
 }
 
+// TestReapTakesUpRunsOfAKilledKeeper: ps says that nobody looks after them, and reap
+// starts a keeper that does.
+func TestReapTakesUpRunsOfAKilledKeeper(t *testing.T) {
+	t.Parallel()
+	p := withKeeper(t)
+	if out, code := p.do("run", "-d", "--on", "fake", "--image", "i", "--name", "left", "--", "hang"); code != 0 {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	p.state("left", "running")
+	first := p.keeperHolds(1)
+	if out, _ := p.do("ps"); strings.Contains(out, "nobody") {
+		t.Errorf("before the kill: %s", out)
+	}
+	p.killKeeper(first)
+	if out, _ := p.do("ps"); !strings.Contains(out, "running, nobody looks after it") {
+		t.Errorf("after the kill: %s", out)
+	}
+	out, code := p.do("reap", "--on", "fake", "-a")
+	if code != 0 || !strings.Contains(out, "its run is running") || strings.Contains(out, "nobody looks after it") {
+		t.Errorf("reap: exit %d: %s", code, out)
+	}
+	if second := p.keeperHolds(1); second == first {
+		t.Error("the keeper is the one that was killed")
+	}
+	if out, _ := p.do("ps"); strings.Contains(out, "nobody") {
+		t.Errorf("after the reap: %s", out)
+	}
+	if _, code := p.do("cancel", "left"); code != 0 {
+		t.Errorf("cancel: %d", code)
+	}
+	p.state("left", "cancelled")
+}
+
 // TestCommandsOutliveTheirKeeper: whoever waits for a run starts another keeper
 // when the one that drives it is killed.
 func TestCommandsOutliveTheirKeeper(t *testing.T) {

@@ -147,6 +147,53 @@ func TestStatusOfAKilledHolder(t *testing.T) {
 	}
 }
 
+// TestPsOfAKilledHolder: the list says beside a run that nobody looks after it, and
+// what takes it up; in JSON, too.
+func TestPsOfAKilledHolder(t *testing.T) {
+	w := newWorld(t)
+	var left, held, ended sdk.ID
+	w.seed(func(s *scripted) {
+		claim := func(name, lock string) sdk.ID {
+			id := s.add("local", sdk.JobSpec{V: 1, Name: name, Args: sdk.Argv{"x"}}, "")
+			s.start(id)
+			holder := s.id()
+			if err := s.store.PutHolder(t.Context(), ledger.Holder{ID: holder, Kind: "keeper", LockFile: lock, Expires: w.now.Add(time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+			run, err := s.store.Run(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.store.Claim(t.Context(), id, holder, run.Fence); err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		left, held = claim("left", filepath.Join(w.dir, "gone.lock")), claim("held", "")
+		ended = claim("ended", filepath.Join(w.dir, "gone.lock"))
+		s.finish(ended, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	})
+	out := w.ok("ps", "-a")
+	for _, line := range strings.Split(out, "\n") {
+		if strings.Contains(line, "nobody looks after it") != strings.HasPrefix(line, left.Short()) {
+			t.Errorf("%s", line)
+		}
+	}
+	if e := w.err.String(); !strings.Contains(e, "nobody looks after 1 of these runs: windlass wait RUN takes one up, windlass reap all") {
+		t.Errorf("%s", e)
+	}
+	out = w.ok("ps", "-a", "--json")
+	validate(t, out)
+	for _, v := range decode[[]RunView](t, out) {
+		if v.Held == nil || *v.Held != (v.ID == held.String()) {
+			t.Errorf("%s: held %v", v.Name, v.Held)
+		}
+	}
+	if out := w.ok("ps", "-q"); !strings.Contains(out, left.String()) || w.err.String() != "" {
+		t.Errorf("%s%s", out, w.err.String())
+	}
+}
+
 // TestNewestOfName: a name that several runs have had means the newest, unless
 // more than one is open.
 func TestNewestOfName(t *testing.T) {

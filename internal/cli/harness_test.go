@@ -174,6 +174,7 @@ type scripted struct {
 	remote    control.RemoteJob
 	remoteErr error
 	reaped    []control.ReapItem
+	reapedFor control.ReapRequest
 	wg        sync.WaitGroup
 }
 
@@ -433,7 +434,8 @@ func (s *scripted) Remove(_ context.Context, id sdk.ID, _ string) error {
 	return err
 }
 
-func (s *scripted) Reap(context.Context, control.ReapRequest) iter.Seq2[control.ReapItem, error] {
+func (s *scripted) Reap(_ context.Context, r control.ReapRequest) iter.Seq2[control.ReapItem, error] {
+	s.reapedFor = r
 	return func(yield func(control.ReapItem, error) bool) {
 		for _, it := range s.reaped {
 			if !yield(it, nil) {

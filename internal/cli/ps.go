@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -27,8 +28,12 @@ func newPs(f *Factory, runF func(context.Context, *psOptions) error) *cobra.Comm
 		Use:   "ps [flags]",
 		Short: "List runs",
 		Long: `List the runs that have something left to do, newest first; with -a, or with a
-filter on states that are final, ended ones too. It reads the ledger and asks no
-provider.`,
+filter on states that are final, ended ones too. It reads the ledger, asks no
+provider, and starts nothing.
+
+A run that nobody looks after, since the process that did was killed, goes on by
+itself on its provider; the list says so beside its state. windlass wait takes one
+such run up, windlass reap all of them.`,
 		Example: `  windlass ps
   windlass ps -a --filter state=failed --filter provider=docker
   windlass ps -q | xargs windlass cancel`,
@@ -127,7 +132,7 @@ func (o *psOptions) run(ctx context.Context, filter ledger.RunFilter) error {
 	store, err := o.f.ledger(ctx)
 	if sdk.CodeOf(err) == sdk.NotFound {
 		// No ledger yet: there are no runs.
-		return o.print(nil)
+		return o.print(nil, nil)
 	}
 	if err != nil {
 		return err
@@ -145,20 +150,60 @@ func (o *psOptions) run(ctx context.Context, filter ledger.RunFilter) error {
 			break
 		}
 	}
-	return o.print(runs)
+	left, err := o.undriven(ctx, store, runs)
+	if err != nil {
+		return fmt.Errorf("list runs: %w", err)
+	}
+	return o.print(runs, left)
+}
+
+// handOver is longer than a run that goes from one process to another is without any.
+const handOver = 100 * time.Millisecond
+
+// undriven gives the runs that have something left to do and nobody who does it. Two
+// looks must find none.
+func (o *psOptions) undriven(ctx context.Context, store ledger.Store, runs []ledger.Run) (map[sdk.ID]bool, error) {
+	for look := 0; ; look++ {
+		// After the runs were read: who has left since has let them go.
+		free, err := control.Undriven(ctx, store, o.f.Now())
+		if err != nil {
+			return nil, err
+		}
+		left := map[sdk.ID]bool{}
+		var again []ledger.Run
+		for _, r := range runs {
+			if free(r) {
+				left[r.ID] = true
+				again = append(again, r)
+			}
+		}
+		if look > 0 || len(left) == 0 {
+			return left, nil
+		}
+		if err := pause(ctx, handOver); err != nil {
+			return nil, err
+		}
+		for i := range again {
+			if again[i], err = store.Run(ctx, again[i].ID); err != nil {
+				return nil, err
+			}
+		}
+		runs = again
+	}
 }
 
 // isRun tells runs from the other actions on record, such as a cancel of a run
 // of another ledger.
 func isRun(r ledger.Run) bool { return r.Action == "run" || r.Action == "adopt" }
 
-func (o *psOptions) print(runs []ledger.Run) error {
+func (o *psOptions) print(runs []ledger.Run, undriven map[sdk.ID]bool) error {
 	s := o.f.Streams
 	switch {
 	case o.json:
 		views := make([]RunView, len(runs))
 		for i, r := range runs {
 			views[i] = viewRun(r, nil)
+			views[i].Held = new(r.Open() && !undriven[r.ID])
 		}
 		return writeJSON(s.Out, views)
 	case o.quiet:
@@ -176,13 +221,23 @@ func (o *psOptions) print(runs []ledger.Run) error {
 	named := false
 	for _, r := range runs {
 		named = named || r.Name != ""
-		t.add(plain(r.ID.Short()), plain(shorten(r.Name, 16)), plain(shorten(r.Provider, 14)), cell{stateWords(r) + dueWords(r), stateStyle(r.State)},
+		state := stateWords(r) + dueWords(r)
+		if undriven[r.ID] {
+			state += ", nobody looks after it"
+		}
+		t.add(plain(r.ID.Short()), plain(shorten(r.Name, 16)), plain(shorten(r.Provider, 14)), cell{state, stateStyle(r.State)},
 			plain(age(now.Sub(r.RequestedAt))), plain(took(r.StartedAt, r.EndedAt, now, r.State.Terminal())), plain(commandLine(r)))
 	}
 	if !named {
 		t.drop(1)
 	}
-	return t.print(s)
+	if err := t.print(s); err != nil {
+		return err
+	}
+	if n := len(undriven); n > 0 {
+		s.note("nobody looks after %s: windlass wait RUN takes one up, windlass reap all", count(n, "of these runs", "of these runs"))
+	}
+	return nil
 }
 
 // dueWords say what a run that has ended still does, if anything: it keeps its place

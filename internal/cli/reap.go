@@ -28,11 +28,13 @@ func newReap(f *Factory, runF func(context.Context, *reapOptions) error) *cobra.
 	cmd := &cobra.Command{
 		Use:   "reap [--dry-run]",
 		Short: "Remove what was left behind on providers",
-		Long: `Look on each provider for everything that carries Windlass's labels, and remove
-what nothing needs any more. For this ledger's objects the ledger decides. Those
-of other ledgers are left alone, unless they have expired, have ended, and are of
-the owner that --owner names. --dry-run lists all of it: what would go, what stays,
-and why, how old it is and, where list prices are known, about what it costs.`,
+		Long: `Take up the runs that nobody looks after since the process that did was killed, look
+on each provider for everything that carries Windlass's labels, and remove what
+nothing needs any more. For this ledger's objects the ledger decides. Those of other
+ledgers are left alone, unless they have expired, have ended, and are of the owner
+that --owner names. --dry-run takes up and removes nothing, and lists all of it: what
+would go, what stays, and why, how old it is and, where list prices are known, about
+what it costs.`,
 		Example: `  windlass reap --dry-run
   windlass reap --on prod`,
 		Args: exactly(0, ""),
@@ -98,7 +100,7 @@ func (o *reapOptions) run(ctx context.Context) error {
 	}
 	var rep reapReport
 	var failed []error
-	for it, err := range s.Engine.Reap(ctx, control.ReapRequest{Providers: o.on, DryRun: o.dryRun, Owner: o.owner, Actor: c.Actor}) {
+	for it, err := range s.Engine.Reap(ctx, control.ReapRequest{Providers: o.on, DryRun: o.dryRun, Owner: o.owner, Actor: c.Actor, TakeUp: o.takeUp(s)}) {
 		if err != nil {
 			return err
 		}
@@ -113,6 +115,9 @@ func (o *reapOptions) run(ctx context.Context) error {
 			rep.add(it)
 		}
 	}
+	if n := len(s.Engine.Held()); n > 0 {
+		o.f.Streams.note("%s looked after once this command has ended: windlass wait RUN takes one up", count(n, "run goes on and isn't", "runs go on and aren't"))
+	}
 	if o.json {
 		views := []ReapView{}
 		for _, x := range rep.sorted() {
@@ -125,6 +130,20 @@ func (o *reapOptions) run(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(failed...)
+}
+
+// takeUp has the keeper take up what nobody drives; nil where there is none.
+func (o *reapOptions) takeUp(s *Session) func(context.Context) error {
+	if s.Keeper == nil {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		err := s.Keeper.Wake(ctx)
+		if err != nil {
+			o.f.Streams.note("runs that nobody looks after are taken up by this command alone: %v", err)
+		}
+		return err
+	}
 }
 
 // mayMiss reports whether a provider that nobody asked for by name has nothing to

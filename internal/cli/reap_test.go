@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -96,5 +97,27 @@ func TestReapDryRun(t *testing.T) {
 		if out := w.ok(args...); !strings.HasPrefix(out, "PROVIDER") || !strings.Contains(out, "its run is running") || !strings.Contains(w.err.String(), "nothing was left behind: all of this stays") {
 			t.Errorf("%v: %s%s", args, out, w.err.String())
 		}
+	}
+}
+
+// TestReapTakesUp: what nobody drives is taken up by the keeper, or by this command
+// where there is none or it can't be started; what then goes on is told.
+func TestReapTakesUp(t *testing.T) {
+	w := newWorld(t)
+	k := &quickKeeper{}
+	w.keeper, w.env["WINDLASS_KEEPER"] = k, "on"
+	w.ok("reap")
+	if w.engine.reapedFor.TakeUp == nil || w.engine.reapedFor.TakeUp(t.Context()) != nil {
+		t.Error("the keeper isn't asked")
+	}
+	k.err = errors.New("it can't be started")
+	if err := w.engine.reapedFor.TakeUp(t.Context()); err == nil || !strings.Contains(w.err.String(), "taken up by this command alone: it can't be started") {
+		t.Errorf("%v: %s", err, w.err.String())
+	}
+	w.env["WINDLASS_KEEPER"] = "off"
+	w.engine.held = []sdk.ID{w.engine.id(), w.engine.id()}
+	w.ok("reap")
+	if w.engine.reapedFor.TakeUp != nil || !strings.Contains(w.err.String(), "2 runs go on and aren't looked after once this command has ended") {
+		t.Errorf("%s", w.err.String())
 	}
 }

@@ -75,6 +75,13 @@ func (c *stepClock) Sleep(ctx context.Context, d time.Duration) error {
 	return sdk.SystemClock().Sleep(ctx, d)
 }
 
+// bound makes every sleep from now on as short as d.
+func (c *stepClock) bound(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most = d
+}
+
 func (c *stepClock) step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

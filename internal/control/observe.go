@@ -42,6 +42,7 @@ func (r *runner) observe(ctx context.Context) error {
 		select {
 		case up := <-track.updates:
 			err = r.learn(ctx, up, track)
+			r.looked.Store(true)
 		case <-clock.rung:
 			clock.stop()
 		case <-r.wake:

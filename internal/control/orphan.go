@@ -36,18 +36,36 @@ type gone struct {
 }
 
 func (e *Engine) deadHolders(holders []ledger.Holder) gone {
+	return goneOf(holders, e.self.ID, e.clock.Now())
+}
+
+// goneOf judges the holders that a ledger has at a time. self, where it isn't zero,
+// is this process.
+func goneOf(holders []ledger.Holder, self sdk.ID, now time.Time) gone {
 	g := gone{dead: map[sdk.ID]bool{}, lapsed: map[sdk.ID]time.Time{}, known: map[sdk.ID]bool{}}
 	for _, h := range holders {
 		g.known[h.ID] = true
 		switch {
-		case h.ID == e.self.ID:
+		case h.ID == self:
 		case lockFree(h.LockFile):
 			g.dead[h.ID] = true
-		case e.clock.Now().After(h.Expires):
+		case now.After(h.Expires):
 			g.lapsed[h.ID] = h.Expires
 		}
 	}
 	return g
+}
+
+// Undriven returns what tells of a run, read before this call, whether it has
+// something left to do and no process that does it. It is for those who read the
+// ledger without an engine.
+func Undriven(ctx context.Context, store ledger.Store, now time.Time) (func(ledger.Run) bool, error) {
+	holders, err := store.Holders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := goneOf(holders, sdk.ID{}, now)
+	return func(r ledger.Run) bool { return r.Open() && g.free(r) }, nil
 }
 
 // free reports whether a run has no holder that drives it.

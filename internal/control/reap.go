@@ -31,6 +31,9 @@ type ReapRequest struct {
 	// owner made.
 	Owner string
 	Actor string
+	// TakeUp has another process drive the runs that nobody drives, which come
+	// before all else. nil, or where it fails: this engine does.
+	TakeUp func(context.Context) error
 }
 
 // ReapItem is one object with our labels.
@@ -52,20 +55,25 @@ type ReapItem struct {
 	Err error
 }
 
-// Reap lists everything that carries our labels, and removes what nothing
-// needs: for this ledger's objects the ledger decides; others' are removed only
+// Reap has the runs that nobody drives taken up, lists everything that carries our
+// labels, and removes what nothing needs: for this ledger's objects the ledger decides; others' are removed only
 // when expired, ended, and of the owner that the request names.
 func (e *Engine) Reap(ctx context.Context, req ReapRequest) iter.Seq2[ReapItem, error] {
 	return func(yield func(ReapItem, error) bool) {
-		if !req.DryRun {
-			if err := e.sweepSpools(ctx); err != nil {
-				yield(ReapItem{}, err)
-				return
-			}
-		}
 		names := req.Providers
 		if len(names) == 0 {
 			names = e.o.Providers.Names()
+		}
+		var left []sdk.ID
+		if !req.DryRun {
+			err := e.sweepSpools(ctx)
+			if err == nil {
+				left, err = e.settle(ctx, names, req.TakeUp)
+			}
+			if err != nil {
+				yield(ReapItem{}, err)
+				return
+			}
 		}
 		groups, more := e.reapGroups(ctx, names, yield)
 		if !more {
@@ -75,6 +83,9 @@ func (e *Engine) Reap(ctx context.Context, req ReapRequest) iter.Seq2[ReapItem, 
 			r := &reaper{e: e, group: g, req: req, yield: yield}
 			if !r.run(ctx) {
 				return
+			}
+			if r.removed > 0 {
+				e.awaitFinished(ctx, left)
 			}
 		}
 	}
@@ -147,17 +158,6 @@ type found struct {
 // run reports whether the caller wants more.
 func (r *reaper) run(ctx context.Context) bool {
 	defer r.end(ctx)
-	var due []sdk.ID
-	for _, l := range r.group {
-		if !r.req.DryRun {
-			ids, err := r.e.settle(ctx, l.back.Name)
-			if err != nil {
-				r.yield(ReapItem{Provider: l.back.Name}, err)
-				return false
-			}
-			due = append(due, ids...)
-		}
-	}
 	for _, l := range r.group {
 		if err := r.look(ctx, l.back.Name); err != nil {
 			r.yield(ReapItem{Provider: l.back.Name}, err)
@@ -174,9 +174,6 @@ func (r *reaper) run(ctx context.Context) bool {
 	}
 	if !r.each(ctx, shared) {
 		return false
-	}
-	if r.removed > 0 {
-		r.e.awaitFinished(ctx, due)
 	}
 	for _, it := range failed {
 		if !r.yield(it, nil) {

@@ -334,7 +334,7 @@ func TestReapDrainsFirst(t *testing.T) {
 	first.Crash()
 	e := w.engine()
 	for _, it := range w.reap(e, control.ReapRequest{DryRun: true}) {
-		if it.Orphan || !strings.Contains(it.Why, "its output is still read") {
+		if it.Orphan || !strings.Contains(it.Why, "its run is succeeded, and nobody looks after it") {
 			t.Errorf("%+v", it)
 		}
 	}

@@ -83,7 +83,7 @@ func (r *reaper) ofRun(ctx context.Context, o sdk.OwnedObject) (bool, string, er
 	case a.Phase == ledger.PhaseKept:
 		return false, "kept on request; `windlass rm` removes it", nil
 	case run.Open():
-		return r.ofOpenRun(run, a)
+		return r.ofOpenRun(ctx, run, a)
 	case run.State == sdk.StateLost && o.Live:
 		return true, "its run was given up as lost, and it still runs", nil
 	}
@@ -93,12 +93,20 @@ func (r *reaper) ofRun(ctx context.Context, o sdk.OwnedObject) (bool, string, er
 // ofOpenRun judges an object of a run that has something left to do. It may go
 // only once its output is safe, and where whoever drives the run can't remove
 // it, or nobody drives it.
-func (r *reaper) ofOpenRun(run ledger.Run, a ledger.Attempt) (bool, string, error) {
+func (r *reaper) ofOpenRun(ctx context.Context, run ledger.Run, a ledger.Attempt) (bool, string, error) {
+	free, err := r.free(ctx, run)
+	if err != nil {
+		return false, "", err
+	}
 	if a.Phase != ledger.PhaseDrained {
+		why := fmt.Sprintf("its run is %s", run.State)
 		if run.State.Terminal() {
-			return false, fmt.Sprintf("its run is %s, and its output is still read", run.State), nil
+			why += ", and its output is still read"
 		}
-		return false, fmt.Sprintf("its run is %s", run.State), nil
+		if free {
+			why = fmt.Sprintf("its run is %s, and nobody looks after it: `windlass wait %s` takes it up", run.State, run.ID.Short())
+		}
+		return false, why, nil
 	}
 	set, err := decodeSettings(run.Settings)
 	switch {
@@ -108,8 +116,26 @@ func (r *reaper) ofOpenRun(run ledger.Run, a ledger.Attempt) (bool, string, erro
 		return false, "to be kept on request", nil
 	case a.CleanupErr != "":
 		return true, "its attempt is over, and its clean-up failed: " + a.CleanupErr, nil
-	case r.gone.free(run):
+	case free:
 		return true, "its attempt is over, and nobody is left to clean up", nil
 	}
 	return false, "its attempt is over, and is being cleaned up", nil
+}
+
+// free reports whether nobody drives a run. Who seems to be gone is looked at again:
+// a run may have been taken up, or handed over, since the holders were read.
+func (r *reaper) free(ctx context.Context, run ledger.Run) (bool, error) {
+	if !r.gone.free(run) {
+		return false, nil
+	}
+	run, err := r.e.o.Store.Run(ctx, run.ID)
+	if err != nil {
+		return false, err
+	}
+	holders, err := r.e.o.Store.Holders(ctx)
+	if err != nil {
+		return false, err
+	}
+	r.gone = r.e.deadHolders(holders)
+	return run.Open() && r.gone.free(run), nil
 }

@@ -38,6 +38,8 @@ type runner struct {
 	gone   chan struct{}
 	wake   chan struct{}
 
+	// looked: the backend was asked once, and what it said is on record.
+	looked atomic.Bool
 	// crashed: a test ended the engine as a kill would.
 	crashed atomic.Bool
 
