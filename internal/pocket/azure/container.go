@@ -125,15 +125,17 @@ func (s *Server) pull(l *life, c *container, image string) bool {
 		s.unpulled(l, c, image, "manifest unknown: manifest unknown")
 		return false
 	}
-	if !s.pause(l, l.pace.Pull) {
-		return false
-	}
+	return s.pause(l, l.pace.Pull)
+}
+
+// pulled says that a container has its image, which only the start has shown.
+func (s *Server) pulled(c *container, image string) {
 	s.set(func(now time.Time) { c.event("Pulled", `Successfully pulled image "`+image+`"`, now) })
-	return true
 }
 
 // unpulled leaves a container without its image until its group is ended, or the
-// platform gives up.
+// platform gives up. Its events are Pulling, Failed and BackOff, in these words:
+// https://learn.microsoft.com/en-us/azure/container-instances/container-instances-troubleshooting#unable-to-pull-image
 func (s *Server) unpulled(l *life, c *container, image, why string) {
 	s.set(func(now time.Time) {
 		c.event("Failed", `Failed to pull image "`+image+`": rpc error: code = Unknown desc = Error response from daemon: `+why, now)
@@ -160,8 +162,10 @@ func (s *Server) runOnce(l *life, c *container, spec *arm.Container, struck bool
 			s.unpulled(l, c, *spec.Properties.Image, start.Text)
 			return nil, false
 		}
+		s.pulled(c, *spec.Properties.Image)
 		return s.unstarted(c, err, tell), true
 	}
+	s.pulled(c, *spec.Properties.Image)
 	began := s.o.Now().UTC()
 	s.set(func(now time.Time) {
 		c.event("Started", "Started container", now)

@@ -219,7 +219,7 @@ func (s *Server) settle(g *group, l *life, code, text string) {
 func addEvent(list []*arm.Event, name, text string, now time.Time) []*arm.Event {
 	now = now.UTC().Truncate(time.Second)
 	kind := "Normal"
-	if name == "Failed" || name == "BackOff" {
+	if name == "Failed" {
 		kind = "Warning"
 	}
 	for _, e := range list {

@@ -497,11 +497,7 @@ func TestPull(t *testing.T) {
 	}
 	c.create(t, "one", job("true"))
 	g := c.untilThat(t, "one", "waiting for its image", stuck)
-	var events []string
-	for _, e := range mainOf(g).Events {
-		events = append(events, *e.Name+" "+*e.Type)
-	}
-	if got := strings.Join(events, ", "); got != "Pulling Normal, Failed Warning, BackOff Warning" || *g.Properties.ProvisioningState != "Creating" || *g.Properties.InstanceView.State != "Pending" {
+	if got := eventsOf(g); got != noImage || *g.Properties.ProvisioningState != "Creating" || *g.Properties.InstanceView.State != "Pending" {
 		t.Errorf("%s; %s, %s", got, *g.Properties.ProvisioningState, *g.Properties.InstanceView.State)
 	}
 	if a := c.call(t, http.MethodPost, c.groupPath("one")+"/stop", nil); a.status != 204 {
@@ -515,6 +511,41 @@ func TestPull(t *testing.T) {
 	}
 	if got := c.call(t, http.MethodGet, strings.TrimPrefix(a.header.Get("Azure-AsyncOperation"), c.url), nil).body; got["status"] != "Failed" || got["error"].(doc)["code"] == "" {
 		t.Errorf("the operation is %v", got)
+	}
+}
+
+// noImage are the events of a container whose image can't be pulled.
+const noImage = "Pulling Normal, Failed Warning, BackOff Normal"
+
+// eventsOf lists the names and types of the container's events.
+func eventsOf(g arm.ContainerGroup) string {
+	var events []string
+	for _, e := range mainOf(g).Events {
+		events = append(events, *e.Name+" "+*e.Type)
+	}
+	return strings.Join(events, ", ")
+}
+
+// TestPullByExecutor: an image that only the executor finds missing has never been
+// pulled, and one that is there has, even if its command can't be started.
+func TestPullByExecutor(t *testing.T) {
+	c := newCloud(t, Options{Executor: run.NewScripted(func(s run.Spec) run.Play {
+		if slices.Contains(s.Entrypoint, "missing") {
+			return run.Play{Start: &run.StartError{Phase: run.Pull, Text: "manifest unknown"}}
+		}
+		return run.Play{Start: &run.StartError{Phase: run.Start, Text: "no such file or directory"}}
+	})})
+	c.create(t, "one", job("missing"))
+	g := c.untilThat(t, "one", "waiting for its image", func(g arm.ContainerGroup) bool {
+		s := mainOf(g).CurrentState
+		return s != nil && *s.State == "Waiting" && *s.DetailStatus == "ImagePullBackOff"
+	})
+	if got := eventsOf(g); got != noImage {
+		t.Errorf("the events are %s", got)
+	}
+	c.create(t, "two", job("there"))
+	if got := eventsOf(c.until(t, "two", "Failed")); got != "Pulling Normal, Pulled Normal, Failed Warning" {
+		t.Errorf("of an image that is there they are %s", got)
 	}
 }
 
