@@ -160,7 +160,12 @@ func (r *runner) actOn(ctx context.Context, h sdk.JobHandle, t *tracked) error {
 		}
 		r.ending.cause = cause
 		if cause != sdk.ReasonCancelled {
-			ev := r.event(ledger.KindDeadline, ledger.Change{Detail: map[string]string{"cause": string(cause)}})
+			detail := map[string]string{"cause": string(cause)}
+			if cause == sdk.ReasonStartTimeout {
+				r.ending.pending = r.pendingWords()
+				detail["pending"] = r.ending.pending
+			}
+			ev := r.event(ledger.KindDeadline, ledger.Change{Detail: detail})
 			if err := r.record(ctx, ev); err != nil {
 				return err
 			}
@@ -196,6 +201,19 @@ func (r *runner) causeToEnd(now time.Time) (sdk.Reason, error) {
 		return sdk.ReasonStartTimeout, nil
 	}
 	return "", nil
+}
+
+// pendingWords say why the attempt waits, as far as the backend has told; empty where
+// it hasn't. What it tells once it is ended is of that end.
+func (r *runner) pendingWords() string {
+	a := r.attempt()
+	switch {
+	case a.Reason == "" || a.Reason == sdk.ReasonUnknown:
+		return a.Message
+	case a.Message == "":
+		return string(a.Reason)
+	}
+	return string(a.Reason) + ": " + a.Message
 }
 
 // sendCancel makes one cancel call and records what it achieved. Its failure

@@ -280,6 +280,80 @@ func TestStartTimeout(t *testing.T) {
 	}
 }
 
+// waiting says of jobs that are pending why, and once they are cancelled something else.
+type waiting struct {
+	sdk.JobBatcher
+	cloud *fake.Cloud
+	why   sdk.Reason
+	words string
+}
+
+func (b waiting) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (sdk.JobStatusesResult, error) {
+	cancelled := b.cloud.Calls(fake.OpCancelJob) > 0
+	res, err := b.JobBatcher.JobStatuses(ctx, r)
+	for i := range res.Items {
+		if s := &res.Items[i].Result; s.State == sdk.StatePending && cancelled {
+			s.Message = "it is being stopped"
+		} else if s.State == sdk.StatePending {
+			s.Reason, s.Message = b.why, b.words
+		}
+	}
+	return res, err
+}
+
+// TestStartTimeoutSaysWhy: the end carries what the backend last said of the wait, also
+// where another holder comes to record it.
+func TestStartTimeoutSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		why         sdk.Reason
+		words, want string
+	}{
+		{sdk.ReasonImagePull, "ImagePullBackOff: no such image", "did not start within 30s: image_pull: ImagePullBackOff: no such image"},
+		{"", "pulling the image", "did not start within 30s: pulling the image"},
+		{sdk.ReasonUnschedulable, "", "did not start within 30s: unschedulable"},
+		{"", "", "did not start within 30s"},
+	} {
+		for _, takenUp := range []bool{false, true} {
+			w := newWorld(t)
+			w.wrap = func(p sdk.Provider) sdk.Provider {
+				b, _ := sdk.Of(p, sdk.Batcher())
+				d, err := sdk.Decorate(p, map[string]any{sdk.Batcher().String(): waiting{b, w.cloud, c.why, c.words}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}
+			w.cloud.Set(fake.Knobs{StartDelay: fake.Duration(time.Hour)})
+			if takenUp {
+				w.cloud.Inject(fake.Fault{Op: fake.OpCancelJob, Kind: fake.FaultError, Status: 503, Times: -1})
+			}
+			e := w.engine()
+			s := spec("true")
+			s.StartTimeout = 30 * time.Second
+			id := w.submit(e, request(s))
+			w.row(id, "the wait is on record", func(r ledger.Run) bool {
+				return r.Phase == ledger.PhaseSubmitted && r.Reason == c.why && r.Message == c.words
+			})
+			w.clock.step(31 * time.Second)
+			if takenUp {
+				w.until("a cancel", func() bool { return w.cloud.Calls(fake.OpCancelJob) > 0 })
+				e.Crash()
+				w.cloud.Set(fake.Knobs{StartDelay: fake.Duration(time.Hour)})
+				e = w.engine()
+				if _, err := e.Recover(t.Context(), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run := w.wait(e, id, control.MilestoneFinished)
+			w.expect(run, sdk.StateFailed, sdk.ReasonStartTimeout)
+			if run.Message != c.want {
+				t.Errorf("taken up %t: %q, want %q", takenUp, run.Message, c.want)
+			}
+			w.sound(id)
+		}
+	}
+}
+
 func TestQueueIsFirstInFirstOut(t *testing.T) {
 	w := newWorld(t, withBackend(func(b *control.Backend) { b.MaxInFlight = 2 }))
 	e := w.engine()

@@ -79,7 +79,7 @@ func (r *runner) recallEnding(ctx context.Context) error {
 		}
 		d := changeDetail(ev)
 		if ev.Kind == ledger.KindDeadline && r.ending.cause == "" {
-			r.ending.cause = sdk.Reason(d["cause"])
+			r.ending.cause, r.ending.pending = sdk.Reason(d["cause"]), d["pending"]
 		}
 		if ev.Kind == ledger.KindCancelSent {
 			r.ending.asked = ev.At
@@ -240,7 +240,11 @@ func (r *runner) judge(res sdk.JobStatusResult) outcome {
 		return outcome{sdk.StateFailed, sdk.ReasonTimedOut, fmt.Sprintf("ended after its time-out of %s", r.spec.Timeout)}
 	case sdk.ReasonStartTimeout:
 		if r.attempt().SeenRunning.IsZero() && res.StartedAt.IsZero() && res.ExitCode == nil {
-			return outcome{sdk.StateFailed, sdk.ReasonStartTimeout, fmt.Sprintf("did not start within %s", r.spec.StartTimeout)}
+			msg := fmt.Sprintf("did not start within %s", r.spec.StartTimeout)
+			if r.ending.pending != "" {
+				msg += ": " + r.ending.pending
+			}
+			return outcome{sdk.StateFailed, sdk.ReasonStartTimeout, msg}
 		}
 	}
 	return own

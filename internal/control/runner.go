@@ -83,6 +83,8 @@ type runner struct {
 type ending struct {
 	// cause is why: cancelled, timed_out or start_timeout.
 	cause sdk.Reason
+	// pending is what the backend had said of the wait when the start time-out passed.
+	pending string
 	// asked is the last cancel call, accepted that one was taken while the job
 	// may still have run; killed that grace has passed and it was killed.
 	asked    time.Time
