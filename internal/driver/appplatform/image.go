@@ -72,6 +72,23 @@ func (l *plan) image() *godo.ImageSourceSpec {
 	return out
 }
 
+// imageName is the reference that an app's spec means.
+func imageName(i *godo.ImageSourceSpec) string {
+	name := strings.TrimPrefix(i.Registry+"/"+i.Repository, "/")
+	switch i.RegistryType {
+	case godo.ImageSourceSpecRegistryType_DOCR:
+		name = hostDOCR + "/" + name
+	case godo.ImageSourceSpecRegistryType_Ghcr:
+		name = hostGHCR + "/" + name
+	case godo.ImageSourceSpecRegistryType_DockerHub:
+		name = strings.TrimPrefix(name, "library/")
+	}
+	if i.Digest != "" {
+		return name + "@" + i.Digest
+	}
+	return name + ":" + i.Tag
+}
+
 // readEntrypoint is the member of Launch.Read that has the image's entry point, as
 // JSON, where the registry told it.
 const readEntrypoint = "image_entrypoint"

@@ -105,6 +105,9 @@ func started(d *godo.Deployment) bool {
 	if s == nil {
 		return d.Phase == godo.DeploymentPhase_Deploying || d.Phase == godo.DeploymentPhase_Active
 	}
+	if s.Reason != nil && reasonOf(s.Reason.Code, s.Reason.Message) == sdk.ReasonImagePull {
+		return false // the step begins before the image is there
+	}
 	return s.Status != godo.DeploymentProgressStepStatus_Pending && !s.StartedAt.IsZero() || s.Status == godo.DeploymentProgressStepStatus_Running
 }
 
@@ -246,9 +249,29 @@ func why(d *godo.Deployment, step *godo.DeploymentProgressStep) (sdk.Reason, str
 		// for all of it says so.
 		return sdk.ReasonTimedOut, message
 	case reason == sdk.ReasonUnknown && !ran:
-		return sdk.ReasonFailedToStart, message
+		return sdk.ReasonFailedToStart, message + imageHint(d)
+	case reason == sdk.ReasonImagePull && !aboutImage(text), reason == sdk.ReasonInfrastructure && !ran:
+		return reason, message + imageHint(d)
 	}
 	return reason, message
+}
+
+// imageHint is what to look at where a job never began and the platform's words
+// don't name an image: the page of error codes has none for one that can't be
+// fetched. It is a hint, and so decides no reason.
+func imageHint(d *godo.Deployment) string {
+	job := component(d.Spec)
+	if job == nil || job.Image == nil {
+		return ""
+	}
+	hint := "; the job never began: see that its image " + imageName(job.Image) + " is there"
+	switch {
+	case job.Image.RegistryType == godo.ImageSourceSpecRegistryType_DOCR:
+		return hint
+	case job.Image.RegistryCredentials == "":
+		return hint + ", and public, or name options.registry_credentials"
+	}
+	return hint + ", and that options.registry_credentials open it"
 }
 
 // outran reports whether a job ran for as long as it was allowed.
@@ -261,8 +284,16 @@ func outran(d *godo.Deployment, step *godo.DeploymentProgressStep) bool {
 	return err == nil && limit > 0 && step.EndedAt.Sub(step.StartedAt) >= limit
 }
 
+// aboutImage reports whether the words of a step that failed tell of an image that
+// can't be fetched.
+func aboutImage(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "image") && strings.Contains(text, "pull") || strings.Contains(text, "manifest unknown")
+}
+
 // reasonOf reads the code of a step that failed, else its words.
 func reasonOf(code, text string) sdk.Reason {
+	image := aboutImage(text)
 	text = strings.ToLower(text)
 	has := func(part string) bool { return strings.Contains(code, part) }
 	switch {
@@ -272,7 +303,7 @@ func reasonOf(code, text string) sdk.Reason {
 		return sdk.ReasonCapacity
 	case has("ResourceExhausted"):
 		return sdk.ReasonQuota
-	case has("Image"), strings.HasPrefix(code, "Build"):
+	case has("Image"), strings.HasPrefix(code, "Build"), image && (code == "" || has("InternalError")):
 		// An image isn't built: what stands here is its fetching.
 		return sdk.ReasonImagePull
 	case has("Timeout"), has("TimedOut"):

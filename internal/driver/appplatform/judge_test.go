@@ -1,12 +1,14 @@
 package appplatform
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/digitalocean/godo"
 
 	pocket "github.com/windlass-run/windlass/internal/pocket/digitalocean"
+	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -188,6 +190,55 @@ func TestReasons(t *testing.T) {
 				t.Errorf("%s, %s, code %v, %d launches: %q", st.State, st.Reason, st.ExitCode, st.Launches, st.Message)
 			}
 		})
+	}
+}
+
+// TestImagePull: an image that isn't there is told in the words of the cloud, and
+// never counts as a launch.
+func TestImagePull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, pocket.Options{Executor: run.NewScripted(func(run.Spec) run.Play {
+		return run.Play{Start: &run.StartError{Phase: run.Pull, Text: "manifest unknown"}}
+	})}, nil)
+	p := w.Open()
+	st := w.Ended(p, w.Run(p, w.Plan(p, shell("true"))))
+	if st.State != sdk.StateFailed || st.Reason != sdk.ReasonImagePull || st.Launches != 0 || !strings.Contains(st.Message, "busybox") || !strings.Contains(st.Message, "manifest unknown") {
+		t.Errorf("%s, %s, %d launches: %q", st.State, st.Reason, st.Launches, st.Message)
+	}
+}
+
+// TestImageHint: where a job never began and the platform doesn't say why, the
+// image is named as what to look at, which changes no reason.
+func TestImageHint(t *testing.T) {
+	t.Parallel()
+	hub := godo.ImageSourceSpec{RegistryType: godo.ImageSourceSpecRegistryType_DockerHub, Registry: "library", Repository: "busybox", Tag: "1"}
+	private := hub
+	private.RegistryCredentials = "EV[1]"
+	own := godo.ImageSourceSpec{RegistryType: godo.ImageSourceSpecRegistryType_DOCR, Repository: "app", Digest: "sha256:1"}
+	theirs := godo.ImageSourceSpec{RegistryType: godo.ImageSourceSpecRegistryType_Ghcr, Registry: "acme", Repository: "app", Tag: "2"}
+	for name, c := range map[string]struct {
+		status         godo.DeploymentProgressStepStatus
+		code, message  string
+		image          godo.ImageSourceSpec
+		reason         sdk.Reason
+		want, mustLack string
+	}{
+		"a build":            {stepPending, "BuildJobFailed", "Your build job failed.", hub, sdk.ReasonImagePull, "image busybox:1 is there, and public", ""},
+		"internal":           {stepPending, "InternalError", "An internal error occurred.", private, sdk.ReasonInfrastructure, "that options.registry_credentials open it", ""},
+		"no reason":          {stepPending, "", "", own, sdk.ReasonFailedToStart, "image registry.digitalocean.com/app@sha256:1 is there", "credentials"},
+		"GitHub":             {stepPending, "", "", theirs, sdk.ReasonFailedToStart, "image ghcr.io/acme/app:2 is there", ""},
+		"words of a pull":    {stepError, "", "could not pull the image", hub, sdk.ReasonImagePull, "could not pull the image", "never began"},
+		"it ran":             {stepError, "InternalError", "An internal error occurred.", hub, sdk.ReasonInfrastructure, "", "image"},
+		"its own code":       {stepError, "DeployContainerExitNonZero", "Your container exited with a non-zero exit code.", hub, sdk.ReasonNonzeroExit, "", "image"},
+		"a code, image said": {stepError, "DeployContainerExitNonZero", "the job could not pull an image", hub, sdk.ReasonNonzeroExit, "", "never began"},
+	} {
+		d := deployed(godo.DeploymentPhase_Error, c.status, "")
+		d.Spec = &godo.AppSpec{Jobs: []*godo.AppJobSpec{{Name: jobName, Image: &c.image}}}
+		jobStep(d).Reason = &godo.DeploymentProgressStepReason{Code: c.code, Message: c.message}
+		res := judge(d, nil, nil)
+		if res.Reason != c.reason || !strings.Contains(res.Message, c.want) || c.mustLack != "" && strings.Contains(res.Message, c.mustLack) {
+			t.Errorf("%s: %s: %q", name, res.Reason, res.Message)
+		}
 	}
 }
 

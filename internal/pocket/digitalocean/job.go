@@ -57,8 +57,12 @@ func (s *Server) runJob(t task) outcome {
 	c, err := s.executor.Start(context.Background(), spec)
 	if err != nil {
 		var start *run.StartError
-		if errors.As(err, &start) && start.Phase == run.Start {
+		switch {
+		case errors.As(err, &start) && start.Phase == run.Start:
 			return failedWith(codeExec, textExec)
+		case start != nil && start.Phase == run.Pull:
+			// The page of error codes has none for it, so that its words alone tell.
+			return failedWith("", textPull+": "+spec.Image+": "+start.Text+".")
 		}
 		return failedWith(codeInternal, textInternal)
 	}

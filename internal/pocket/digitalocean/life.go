@@ -26,6 +26,7 @@ const (
 	textClosed     = "The pocket cloud was closed."
 	textTimedOut   = "The job was terminated: it took longer than its timeout."
 	textCanceled   = "The job was canceled."
+	textPull       = "Your container image could not be pulled"
 	defaultTimeout = 30 * time.Minute
 	defaultGrace   = 120 * time.Second
 )

@@ -125,6 +125,19 @@ func TestJobFailures(t *testing.T) {
 	}
 }
 
+// TestImagePull fails a job whose image isn't there in words alone, which name it.
+func TestImagePull(t *testing.T) {
+	c := newCloud(t, Options{Executor: run.NewScripted(func(run.Spec) run.Play {
+		return run.Play{Start: &run.StartError{Phase: run.Pull, Text: "manifest unknown"}}
+	})})
+	app, id := c.create(t, "pull", job("main", "true"))
+	d := c.until(t, app.ID, id, godo.DeploymentPhase_Error)
+	s := step(d, "deploy", "components", "main")
+	if s.Reason == nil || s.Reason.Code != "" || !strings.Contains(s.Reason.Message, "could not be pulled: busybox:") || !strings.Contains(s.Reason.Message, "manifest unknown") {
+		t.Errorf("the reason is %v", s.Reason)
+	}
+}
+
 // TestTimeout ends a job that takes too long.
 func TestTimeout(t *testing.T) {
 	c := newCloud(t, Options{})

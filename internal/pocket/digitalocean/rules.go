@@ -150,6 +150,7 @@ func Rules() []Rule {
 		{ID: "failed-deploy-pending", Text: "The step of a FAILED_DEPLOY job stays PENDING in a deployment that succeeds.", Doc: "https://github.com/digitalocean/terraform-provider-digitalocean/pull/1048", Test: "TestF45StepCounts"},
 		{ID: "no-live-url", Text: "An app of jobs alone has no live URL.", Doc: "https://github.com/digitalocean/app_action/issues/265", Test: "TestF45StepCounts"},
 		{ID: "exit-code", Text: "A job that ends other than with 0 fails its deployment with DeployContainerExitNonZero; the code isn't told.", Doc: errPage, Test: "TestJobFailures"},
+		{ID: "image-pull", Text: "A job whose image can't be pulled fails its deployment, and never runs; words tell, for no code is published.", Doc: errPage, Test: "TestImagePull"},
 		{ID: "job-deadline", Text: "A job that takes longer than its timeout is ended, 30 minutes by default; a deployment's job gets 30 minutes at most.", Doc: capPage, Test: "TestTimeout"},
 		{ID: "job-term", Text: "A job that is ended gets TERM, and KILL after its grace period, 120 seconds by default.", Doc: "https://docs.digitalocean.com/products/app-platform/how-to/configure-termination/", Test: "TestCancel"},
 		{ID: "run-command", Text: "A run command takes the place of the image's own, and is read by a shell (a knob has it split into words).", Doc: "https://docs.digitalocean.com/glossary/command/", Test: "TestRunCommand"},
