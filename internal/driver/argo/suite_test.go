@@ -61,10 +61,7 @@ func suite(t *testing.T, w *world) {
 		}
 		return spec, err
 	}
-	h.Waivers = []providertest.Waiver{
-		{Check: "log-apart", Guarantee: "Logs.Apart", Why: "the API gives stdout and stderr as one stream"},
-		{Check: "log-bytes", Guarantee: "Logs.Fidelity", Why: "containerd drops a carriage return before a newline"},
-	}
+	h.Waivers = waivers()
 	if server {
 		// A Workflow tells nothing of a process that was killed beside the job's, and
 		// Argo Server tells nothing of pods.
@@ -75,6 +72,14 @@ func suite(t *testing.T, w *world) {
 		}
 	}
 	providertest.Run(t, h)
+}
+
+// waivers are of what neither Kubernetes nor Argo can give.
+func waivers() []providertest.Waiver {
+	return []providertest.Waiver{
+		{Check: "log-apart", Guarantee: "Logs.Apart", Why: "the API gives stdout and stderr as one stream"},
+		{Check: "log-bytes", Guarantee: "Logs.Fidelity", Why: "containerd drops a carriage return before a newline"},
+	}
 }
 
 // actionOf is the first call that an operation makes.
