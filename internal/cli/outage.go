@@ -69,7 +69,11 @@ func (f *Factory) planning(req control.SubmitRequest) (stop func()) {
 	wg.Add(1)
 	t := time.AfterFunc(f.quiet(), func() {
 		defer wg.Done()
-		f.Streams.note("%s hasn't answered yet: nothing was started, and Ctrl-C leaves", req.Provider)
+		counts := ""
+		if req.Spec.StartTimeout > 0 {
+			counts = ", so that --start-timeout doesn't count yet"
+		}
+		f.Streams.note("%s hasn't answered yet: nothing was started%s, and Ctrl-C leaves%s", req.Provider, counts, f.boundOf(req.Provider))
 	})
 	return func() {
 		if t.Stop() {
@@ -77,6 +81,19 @@ func (f *Factory) planning(req control.SubmitRequest) (stop func()) {
 		}
 		wg.Wait()
 	}
+}
+
+// boundOf says how long one question to a provider may take.
+func (f *Factory) boundOf(provider string) string {
+	c, err := f.cfg()
+	if err != nil {
+		return ""
+	}
+	p, err := c.Provider(provider)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("; each question to it has %s (its call_timeout)", p.CallTimeout)
 }
 
 // tick looks at the clock until ctx ends.

@@ -59,11 +59,11 @@ func TestSilenceIsTold(t *testing.T) {
 // TestPlanWithoutAnswer: a provider that is asked something before the launch and
 // leaves it without an answer is told of, attached and detached.
 func TestPlanWithoutAnswer(t *testing.T) {
-	for _, args := range [][]string{{"run", "--", "true"}, {"run", "-d", "--", "true"}} {
+	for _, args := range [][]string{{"run", "--start-timeout", "5s", "--", "true"}, {"run", "-d", "--start-timeout", "5s", "--", "true"}} {
 		w := newWorld(t)
 		w.engine.onSubmit = func(control.SubmitRequest) error {
 			testwait.Until(t, soon, "line about the provider", func() bool {
-				return strings.Contains(w.err.String(), "local hasn't answered yet: nothing was started")
+				return strings.Contains(w.err.String(), "local hasn't answered yet: nothing was started, so that --start-timeout doesn't count yet, and Ctrl-C leaves; each question to it has 30s (its call_timeout)")
 			})
 			return sdk.Errorf(sdk.Unavailable, "open provider", "no answer")
 		}

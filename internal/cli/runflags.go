@@ -54,7 +54,7 @@ func (j *jobFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVarP(&j.interactive, "interactive", "i", false, "give the job this command's standard input")
 	fs.StringArrayVarP(&j.label, "label", "l", nil, "label as `NAME=VALUE`")
 	fs.StringVar(&j.timeout, "timeout", "", "end an attempt that runs longer, a `duration` such as 90s")
-	fs.StringVar(&j.startTimeout, "start-timeout", "", "end an attempt that doesn't start within this `duration`")
+	fs.StringVar(&j.startTimeout, "start-timeout", "", "end an attempt that doesn't start within this `duration` of its first send; what is asked before it is bounded by call_timeout")
 	fs.StringVar(&j.grace, "grace", "", "`duration` between asking the job to end and killing it")
 	fs.IntVar(&j.retries, "retries", 0, "further attempts after a failure that a new one may cure")
 	fs.StringVar(&j.ttl, "ttl", "", "`duration` for which the backend keeps an ended job if nobody cleans up")

@@ -152,7 +152,7 @@ func TestCallsEnd(t *testing.T) {
 		return ctx.Err()
 	})
 	err = x.Call(t.Context(), "ask", invoke)
-	if !errors.Is(err, sdk.DeadlineExceeded) || !sdk.IsRetryable(err) || sdk.IsClear(err) || !strings.Contains(err.Error(), "no answer in time (200ms)") {
+	if !errors.Is(err, sdk.DeadlineExceeded) || !sdk.IsRetryable(err) || sdk.IsClear(err) || !strings.Contains(err.Error(), "no answer in time (call_timeout 200ms)") {
 		t.Errorf("its own bound: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

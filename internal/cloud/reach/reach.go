@@ -80,13 +80,13 @@ func Mark(ctx context.Context, e *sdk.Error, endpoint string) {
 	}
 }
 
-// Late makes e the error of a call that had no answer within its own bound, whose
-// cause names that. endpoint is as in Mark.
+// Late makes e the error of a call that had no answer within its own bound, the
+// provider's call_timeout; cause says so. endpoint is as in Mark.
 func Late(ctx context.Context, e *sdk.Error, cause error, bound time.Duration, endpoint string) {
 	e.Code, e.Retryable = sdk.DeadlineExceeded, true
-	e.Err = fmt.Errorf("%w (%s)", cause, bound)
+	e.Err = fmt.Errorf("%w (call_timeout %s)", cause, bound)
 	if endpoint != "" {
-		e.Err = fmt.Errorf("%w (%s) from %s", cause, bound, endpoint)
+		e.Err = fmt.Errorf("%w from %s", e.Err, endpoint)
 		e.Remedy = Remedy(endpoint)
 	}
 	Mark(ctx, e, endpoint)

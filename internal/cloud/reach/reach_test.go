@@ -102,7 +102,7 @@ func TestApart(t *testing.T) {
 // pocket cloud; whether anything was sent is another question.
 func TestLate(t *testing.T) {
 	cause := errors.New("no answer in time")
-	for endpoint, want := range map[string]string{"": "no answer in time (3s)", "http://127.0.0.1:1": "no answer in time (3s) from http://127.0.0.1:1"} {
+	for endpoint, want := range map[string]string{"": "no answer in time (call_timeout 3s)", "http://127.0.0.1:1": "no answer in time (call_timeout 3s) from http://127.0.0.1:1"} {
 		e := &sdk.Error{}
 		reach.Late(t.Context(), e, cause, 3*time.Second, endpoint)
 		if e.Err.Error() != want || !errors.Is(e, cause) || e.Code != sdk.DeadlineExceeded || !e.Retryable || e.Unreached || (e.Remedy != "") != (endpoint != "") {
