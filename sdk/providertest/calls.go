@@ -265,10 +265,18 @@ func checkConcurrent(s *suite, t T) {
 		if n := s.h.Marks(t, j.key); n != 1 {
 			t.Errorf("job %d ran %d times", i, n)
 		}
-		if sdk.Has(s.p, sdk.Logger().String()) {
-			if got, want := s.shown(t, j.handle), fmt.Sprintf("job %d\n", i); got != want {
-				t.Errorf("job %d shows %q", i, got)
-			}
+	}
+	if !sdk.Has(s.p, sdk.Logger().String()) {
+		return
+	}
+	logs := make([]output, len(jobs))
+	for i := range jobs {
+		wg.Go(func() { logs[i] = s.settledLog(t.Context(), jobs[i].handle, nil) })
+	}
+	wg.Wait()
+	for i, o := range logs {
+		if got, want := string(o.all()), fmt.Sprintf("job %d\n", i); got != want || o.err != nil {
+			t.Errorf("job %d shows %q, %v", i, got, o.err)
 		}
 	}
 }

@@ -216,29 +216,42 @@ func (s *suite) readLog(ctx context.Context, p sdk.Provider, h sdk.JobHandle, fr
 // to its proven end or, where there is none, until it settled.
 func (s *suite) wholeLog(t T, h sdk.JobHandle, from *sdk.LogCursor) output {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), s.h.Eventually)
-	defer cancel()
-	if s.g.Logs.EndProven {
-		o := s.readLog(ctx, s.p, h, from, true)
-		if o.err != nil {
-			t.Fatalf("logs: %v", o.err)
-		}
-		return o
+	if !s.g.Logs.EndProven {
+		s.ended(t, h)
 	}
-	s.ended(t, h)
-	quiet := time.Now()
-	most := quiet.Add(s.g.Logs.Settle.Max)
-	o := s.readLog(ctx, s.p, h, from, false)
-	for o.err == nil && time.Since(quiet) < s.g.Logs.Settle.Quiet && time.Now().Before(most) {
-		s.pause(t)
-		next := s.readLog(ctx, s.p, h, from, false)
-		if !maps.EqualFunc(next.by, o.by, bytes.Equal) {
-			quiet = time.Now()
-		}
-		o = next
-	}
+	o := s.settledLog(t.Context(), h, from)
 	if o.err != nil {
 		t.Fatalf("logs: %v", o.err)
+	}
+	return o
+}
+
+// settledLog is wholeLog, for any goroutine. A log whose end isn't proven is
+// that of a job that has ended.
+func (s *suite) settledLog(ctx context.Context, h sdk.JobHandle, from *sdk.LogCursor) output {
+	ctx, cancel := context.WithTimeout(ctx, s.h.Eventually)
+	defer cancel()
+	if s.g.Logs.EndProven {
+		return s.readLog(ctx, s.p, h, from, true)
+	}
+	most := time.Now().Add(s.g.Logs.Settle.Max)
+	o := s.readLog(ctx, s.p, h, from, false)
+	// A read may take longer than the log is to be quiet for: what counts is what
+	// one finds that begins so long after the last that brought something.
+	for quiet := time.Now(); o.err == nil; {
+		begun := time.Now()
+		next := s.readLog(ctx, s.p, h, from, false)
+		same := maps.EqualFunc(next.by, o.by, bytes.Equal)
+		o = next
+		switch {
+		case !same:
+			quiet = time.Now()
+		case begun.Sub(quiet) >= s.g.Logs.Settle.Quiet || !begun.Before(most):
+			return o
+		}
+		if err := sdk.SystemClock().Sleep(ctx, s.h.Poll); err != nil {
+			o.err = err
+		}
 	}
 	return o
 }

@@ -1,10 +1,14 @@
 package providertest
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
@@ -44,6 +48,35 @@ func TestWaivers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSlowReads: reads that take longer than a log is to be quiet for, the first of
+// which bring little, are no reason to take what they brought for the whole log.
+func TestSlowReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mistake{settings: settings(func(g *sdk.Guarantees) {
+			g.Logs.EndProven, g.Logs.Settle = false, sdk.LogSettle{Quiet: time.Second, Max: time.Minute}
+		}), broken: broken{
+			logs: func(b *broken, ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[sdk.LogItem, error] {
+				n := b.count("read " + r.Handle.ID)
+				return func(yield func(sdk.LogItem, error) bool) {
+					time.Sleep(3 * time.Second) //sleep: virtual, and what is slow
+					for it, err := range need(b.good, sdk.Logger()).JobLogs(ctx, r) {
+						if n < 3 && it.Entry != nil && bytes.Contains(it.Entry.Data, []byte("ur\n")) {
+							continue
+						}
+						if !yield(it, err) {
+							return
+						}
+					}
+				}
+			}}}
+		h := m.harness()
+		h.Only = []string{"log-text", "concurrent"}
+		if r := record(t, h); r.Failed() {
+			t.Error(r.text())
+		}
+	})
 }
 
 // TestCannot lets a harness refuse a behaviour with and without a reason.
