@@ -245,7 +245,8 @@ func (t *tail) read(ctx context.Context, c Container, follow bool) (clean bool, 
 	default:
 		return false, err
 	}
-	// A stream that falls silent may be dead, or follow a file that was rotated.
+	// A stream that falls silent may be dead, or follow a file that was rotated. The
+	// time that the caller takes over what it gets is not the stream's silence.
 	stall := time.AfterFunc(t.r.Stall, func() { _ = body.Close() })
 	defer stall.Stop()
 	defer body.Close() //nolint:errcheck // it was only read
@@ -254,9 +255,10 @@ func (t *tail) read(ctx context.Context, c Container, follow bool) (clean bool, 
 	take := func(q piece) bool { return t.take(old, q) }
 	buf := make([]byte, 32<<10)
 	for {
+		stall.Reset(t.r.Stall)
 		n, rerr := body.Read(buf)
+		stall.Stop()
 		if n > 0 {
-			stall.Reset(t.r.Stall)
 			more, ok := lines.write(buf[:n], take)
 			if !more {
 				return false, nil
