@@ -197,7 +197,11 @@ func (r *runner) waitForRoom(ctx context.Context, cause error) error {
 			return err
 		}
 	}
-	b := r.backoff(time.Second, 30*time.Second)
+	most := 30 * time.Second
+	if unheard(cause) {
+		most = slowestUnheard
+	}
+	b := r.backoff(time.Second, most)
 	for {
 		wait := max(b.NextBackOff(), sdk.RetryAfter(cause))
 		if over, left := r.startOver(); over {
@@ -344,7 +348,11 @@ func (r *runner) settle(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := r.sleep(ctx, max(wait, b.NextBackOff())); err != nil {
+		next := b.NextBackOff()
+		if decision == lookUnheard {
+			next = min(next, slowestUnheard)
+		}
+		if err := r.sleep(ctx, max(wait, next)); err != nil {
 			return err
 		}
 	}
@@ -372,6 +380,8 @@ const (
 	lookAdopted
 	lookResend
 	lookUnconfirmed
+	// lookUnheard: the backend gave no answer; look again soon.
+	lookUnheard
 )
 
 // lookUp asks the backend for the launch in doubt, once.
@@ -393,6 +403,9 @@ func (r *runner) lookUp(ctx context.Context) (lookDecision, time.Duration, error
 	if err != nil {
 		if ctx.Err() != nil {
 			return lookAgain, 0, errStopped
+		}
+		if unheard(err) {
+			return lookUnheard, sdk.RetryAfter(err), r.silent(ctx, err)
 		}
 		return lookAgain, sdk.RetryAfter(err), r.silent(ctx, err)
 	}

@@ -54,8 +54,11 @@ const (
 	// firstPoll is the second look at a job; waits double from there to the
 	// poll interval, so that short jobs are seen early.
 	firstPoll = 100 * time.Millisecond
-	// slowestPoll bounds the waits for what doesn't answer.
+	// slowestPoll bounds the waits for what gives no answer of use.
 	slowestPoll = 60 * time.Second
+	// slowestUnheard bounds them where the backend gives no answer at all, so that one
+	// that answers again is seen soon.
+	slowestUnheard = 15 * time.Second
 	// singleCalls is how many calls run at once where there is no batch.
 	singleCalls = 16
 )
@@ -297,8 +300,7 @@ func (p *poller) answer(t *tracked, up statusUpdate) {
 	var wait time.Duration
 	if up.err != nil || up.res.State == sdk.StateUnknown {
 		t.fails++
-		wait = min(interval<<min(t.fails-1, 10), slowestPoll)
-		wait = max(wait/2+jitter(wait/2), sdk.RetryAfter(up.err))
+		wait = failedWait(interval, t.fails, up.err)
 	} else {
 		t.fails = 0
 		wait = min(t.every, interval)
@@ -315,6 +317,25 @@ func (p *poller) answer(t *tracked, up statusUpdate) {
 	}
 	heap.Push(&p.due, t)
 	p.wakeLocked()
+}
+
+// failedWait is the wait after so many looks in a row that told nothing; err is the
+// last one's, and may be nil.
+func failedWait(interval time.Duration, fails int, err error) time.Duration {
+	wait := min(interval<<min(fails-1, 10), slowestPoll)
+	if unheard(err) {
+		wait = min(wait, max(slowestUnheard, interval))
+	}
+	return max(wait/2+jitter(wait/2), sdk.RetryAfter(err))
+}
+
+// unheard reports whether a call failed since the backend gave no answer.
+func unheard(err error) bool {
+	switch sdk.CodeOf(err) {
+	case sdk.Unavailable, sdk.DeadlineExceeded:
+		return true
+	}
+	return false
 }
 
 // watch turns the backend's hints into early looks.

@@ -16,8 +16,10 @@ import (
 
 	"golang.org/x/oauth2"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -119,10 +121,9 @@ func (x *Session) Connect(service, routing string) (*grpc.ClientConn, error) {
 			creds = insecure.NewCredentials()
 		}
 	}
-	opts := []grpc.DialOption{
-		grpc.WithTransportCredentials(creds), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithUserAgent("windlass"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)), grpc.WithUnaryInterceptor(x.signed(routing)), grpc.WithStatsHandler(sent{}),
-	}
+	opts := append(reconnecting(), grpc.WithTransportCredentials(creds), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
+		grpc.WithUserAgent("windlass"), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)), grpc.WithUnaryInterceptor(x.signed(routing)),
+		grpc.WithStatsHandler(sent{}))
 	if x.Endpoint != "" {
 		opts = append(opts, grpc.WithNoProxy(), grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
@@ -134,6 +135,22 @@ func (x *Session) Connect(service, routing string) (*grpc.ClientConn, error) {
 	}
 	x.conns = append(x.conns, conn)
 	return conn, nil
+}
+
+// reconnecting makes a connection that was lost come back soon after the service
+// does: until it has, every call fails at once, and gRPC's own waits grow to two
+// minutes. A service that has fallen silent is found out within a call's own time;
+// pings go only where a call has waited for long, so that no server takes them for
+// too many.
+// https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md
+// https://github.com/grpc/grpc/blob/master/doc/keepalive.md
+func reconnecting() []grpc.DialOption {
+	wait := backoff.DefaultConfig
+	wait.MaxDelay = 5 * time.Second
+	return []grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: wait, MinConnectTimeout: 10 * time.Second}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 8 * time.Second}),
+	}
 }
 
 // signed adds an access token and Google's headers to each call. A token that
