@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -130,7 +131,7 @@ type RemoteCancelView struct {
 	Provider string `json:"provider" doc:"Where it was found."`
 	Accepted bool   `json:"accepted" doc:"The provider took the request."`
 	Gone     bool   `json:"gone" doc:"It is proven that nothing of the job runs any more."`
-	Evidence string `json:"evidence,omitzero" doc:"The provider's own words."`
+	Evidence string `json:"evidence,omitzero" doc:"The provider's own words: of the cancel, and of the look that proved the end, where that came later."`
 }
 
 // goneLooks bounds how often a cancel by labels looks for proof.
@@ -152,7 +153,10 @@ func (o *cancelOptions) remote(ctx context.Context, actor string) error {
 			return &runError{id, fmt.Errorf("cancel run %s: %w", id.Short(), err)}
 		}
 		if !res.Gone && !o.noWait {
-			res.Gone = o.proof(ctx, s, id)
+			var seen string
+			if res.Gone, seen = o.proof(ctx, s, id); seen != "" {
+				res.Evidence = strings.TrimPrefix(res.Evidence+"; afterwards: "+seen, "; afterwards: ")
+			}
 		}
 		views = append(views, RemoteCancelView{Run: id.String(), Provider: o.on, Accepted: res.Accepted, Gone: res.Gone, Evidence: res.Evidence})
 		if !o.json {
@@ -171,16 +175,40 @@ func (o *cancelOptions) remote(ctx context.Context, actor string) error {
 	return nil
 }
 
-// proof asks the provider until the job has ended, for two minutes at most.
-func (o *cancelOptions) proof(ctx context.Context, s *Session, id sdk.ID) bool {
+// proof asks the provider until the job has ended, for two minutes at most. It returns
+// what the provider said last.
+func (o *cancelOptions) proof(ctx context.Context, s *Session, id sdk.ID) (gone bool, seen string) {
 	for range goneLooks {
 		job, err := s.Engine.Remote(ctx, o.on, id)
-		if sdk.CodeOf(err) == sdk.NotFound || err == nil && job.Status.State.Terminal() {
-			return true
+		switch {
+		case sdk.CodeOf(err) == sdk.NotFound:
+			return true, "nothing there carries the run any more"
+		case err == nil:
+			seen = seenWords(job.Status)
+			if job.Status.State.Terminal() {
+				return true, seen
+			}
 		}
 		if pause(ctx, remoteLook) != nil {
-			return false
+			return false, seen
 		}
 	}
-	return false
+	return false, seen
+}
+
+// seenWords say in one line what a provider tells of a job.
+func seenWords(st sdk.JobStatusResult) string {
+	text := string(st.State)
+	if st.Reason != "" && string(st.Reason) != text {
+		text += " (" + string(st.Reason) + ")"
+	}
+	if st.Message != "" {
+		text += ", " + st.Message
+	}
+	for _, k := range sortedKeys(st.Raw) {
+		if st.Raw[k] != "" {
+			text += ", " + k + " " + st.Raw[k]
+		}
+	}
+	return text
 }

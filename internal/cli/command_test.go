@@ -349,7 +349,23 @@ func TestRemote(t *testing.T) {
 	if out := w.ok("cancel", "--on", "docker", id.String()); !strings.Contains(out, "is gone from docker") {
 		t.Errorf("%s", out)
 	}
-	validate(t, w.ok("cancel", "--on", "docker", "--json", id.String()))
+	cancelled := func() RemoteCancelView {
+		out := w.ok("cancel", "--on", "docker", "--json", id.String())
+		validate(t, out)
+		return decode[[]RemoteCancelView](t, out)[0]
+	}
+	if v := cancelled(); !v.Gone || v.Evidence != "removed" {
+		t.Errorf("%+v", v)
+	}
+	// Where the proof comes after the cancel's own look, it is told, too.
+	w.engine.remoteCancel = sdk.CancelJobResult{Accepted: true, Evidence: "state running"}
+	if v := cancelled(); !v.Gone || v.Evidence != "state running; afterwards: failed (oom_killed), OOMKilled true" {
+		t.Errorf("%+v", v)
+	}
+	w.engine.remoteCancel.Evidence = ""
+	if v := cancelled(); v.Evidence != "failed (oom_killed), OOMKilled true" {
+		t.Errorf("%+v", v)
+	}
 	w.engine.say(sdk.StreamStdout, "far away\n")
 	w.engine.say(sdk.StreamStderr, "not this\n")
 	if out := w.ok("logs", "--on", "docker", "--stream", "stdout", id.String()); out != "far away\n" {

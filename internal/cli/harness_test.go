@@ -75,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, dir: t.TempDir(), env: map[string]string{}, now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}
 	w.state = filepath.Join(w.dir, "state")
 	w.env["WINDLASS_STATE"], w.env["WINDLASS_KEEPER"], w.env["WINDLASS_ACTOR"] = w.state, "off", "tester@here"
-	w.engine = &scripted{w: w, moved: make(chan struct{})}
+	w.engine = &scripted{remoteCancel: sdk.CancelJobResult{Accepted: true, Gone: true, Evidence: "removed"}, w: w, moved: make(chan struct{})}
 	return w
 }
 
@@ -173,9 +173,11 @@ type scripted struct {
 	planErr   error
 	remote    control.RemoteJob
 	remoteErr error
-	reaped    []control.ReapItem
-	reapedFor control.ReapRequest
-	wg        sync.WaitGroup
+	// remoteCancel is what a cancel by labels comes to.
+	remoteCancel sdk.CancelJobResult
+	reaped       []control.ReapItem
+	reapedFor    control.ReapRequest
+	wg           sync.WaitGroup
 }
 
 var _ Engine = (*scripted)(nil)
@@ -411,7 +413,7 @@ func (s *scripted) RemoteLogs(context.Context, string, sdk.ID, bool) iter.Seq2[s
 }
 
 func (s *scripted) RemoteCancel(context.Context, string, sdk.ID, string, string) (sdk.CancelJobResult, error) {
-	return sdk.CancelJobResult{Accepted: true, Gone: true, Evidence: "removed"}, s.remoteErr
+	return s.remoteCancel, s.remoteErr
 }
 
 func (s *scripted) Recover(context.Context, string) (int, error) {

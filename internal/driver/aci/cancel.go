@@ -95,7 +95,7 @@ func (p *provider) stopped(ctx context.Context, h sdk.JobHandle) (sdk.CancelJobR
 	d := judge(v)
 	// What ended by itself before the stop is no cancel's doing.
 	accepted := !d.state.Terminal() || d.state == sdk.StateCancelled || v.killed()
-	return sdk.CancelJobResult{Accepted: accepted, Gone: d.state.Terminal(), Evidence: evidenceOf(v)}, nil
+	return sdk.CancelJobResult{Accepted: accepted, Gone: d.state.Terminal(), Evidence: "Azure took the stop; read back: " + evidenceOf(v)}, nil
 }
 
 // keepLog keeps the log of a container that is about to be stopped.

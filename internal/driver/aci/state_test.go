@@ -117,7 +117,7 @@ func TestStopTakesItsTime(t *testing.T) {
 			return text != ""
 		})
 		res, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h})
-		if err != nil || !res.Accepted {
+		if err != nil || !res.Accepted || !strings.HasPrefix(res.Evidence, "Azure took the stop; read back: group state ") {
 			t.Fatalf("cancel: %+v, %v", res, err)
 		}
 		if st := w.Ended(p, h); st.State != sdk.StateCancelled || st.Reason != sdk.ReasonCancelled {
