@@ -105,8 +105,18 @@ func (p *provider) shorten(ctx context.Context, pod *corev1.Pod) error {
 	err := p.spend(ctx, opCancel, func() error {
 		return p.session.Patch(ctx, opCancel, kube.Pods(p.session.Namespace, pod.Name), patch, nil)
 	})
-	if sdk.CodeOf(err) == sdk.NotFound {
+	switch sdk.CodeOf(err) {
+	case sdk.NotFound:
 		return nil // it has gone in between
+	case sdk.InvalidArgument:
+		// The API refuses to raise it, which is what another cancel has left behind that
+		// was sooner.
+		var now corev1.Pod
+		if p.session.Get(ctx, opCancel, kube.Pods(p.session.Namespace, pod.Name), nil, &now) == nil {
+			if is := now.Spec.ActiveDeadlineSeconds; now.UID == pod.UID && is != nil && *is <= d {
+				return nil
+			}
+		}
 	}
 	return err
 }

@@ -46,6 +46,7 @@ func newReal(t testing.TB, c *cluster.Cluster) *real {
 		Calls:        gate.Calls(),
 		Throttle:     pocket.Throttle(),
 		NoEntrypoint: true,
+		Patience:     patience,
 	})}}
 }
 
@@ -234,14 +235,26 @@ func realCancelEarly(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// realDeadline: the kubelet ends the pod at its own deadline; the code and the output
-// stay.
+// realDeadline: the pod has the deadline that was planned, and the kubelet ends it by
+// that; the code and the output stay.
 func realDeadline(t *testing.T, c *cluster.Cluster) {
 	w := newReal(t, c)
 	p := w.Open()
 	spec := shell("trap 'echo bye; exit 5' TERM; echo up; while :; do sleep 0.1; done")
-	spec.Timeout, spec.StartTimeout = time.Second, 8*time.Second
-	h := w.Run(p, w.Plan(p, spec))
+	spec.Timeout = time.Minute
+	l := w.Plan(p, spec)
+	h := w.Run(p, l)
+	w.Running(p, h)
+	w.Eventually("output", func() bool { return strings.Contains(w.now(p, h), "up\n") })
+	pods, err := p.podsOf(t.Context(), "look", h)
+	if err != nil || len(pods) != 1 {
+		t.Fatalf("%d pods, %v", len(pods), err)
+	}
+	if d := pods[0].Spec.ActiveDeadlineSeconds; d == nil || time.Duration(*d)*time.Second != l.NativeDeadline {
+		t.Errorf("the pod's deadline is %v, planned were %s", d, l.NativeDeadline)
+	}
+	// Only what is over sooner is fit for a test.
+	c.Do(t, http.MethodPatch, "/api/v1/namespaces/"+realNamespace+"/pods/"+pods[0].Name, map[string]any{"spec": map[string]any{"activeDeadlineSeconds": 1}}, nil)
 	st := w.Ended(p, h)
 	if st.State != sdk.StateFailed || st.Reason != sdk.ReasonTimedOut || code(st) != "5" {
 		t.Errorf("got %s %s, code %s: %v", st.State, st.Reason, code(st), st.Raw)
@@ -344,7 +357,7 @@ func realSuite(shard int) func(t *testing.T, c *cluster.Cluster) {
 			spec.Mounts = append(spec.Mounts, marks)
 			return spec, err
 		}
-		h.Second, h.Poll, h.Eventually = time.Second, 100*time.Millisecond, 3*time.Minute
+		h.Second, h.Poll, h.Eventually = time.Second, 300*time.Millisecond, patience
 		for i, k := range providertest.Checks() {
 			// Which of a container's processes the kernel kills isn't for Argo to say: here
 			// it is the shell beside its child.

@@ -291,7 +291,7 @@ func (w *world) own(p *provider, h sdk.JobHandle) string {
 // texts reads a log to its end: the job's lines, and Argo's.
 func (w *world) texts(p *provider, h sdk.JobHandle, follow bool) (job, system string) {
 	w.T.Helper()
-	ctx, cancel := context.WithTimeout(w.T.Context(), drivertest.Patience)
+	ctx, cancel := context.WithTimeout(w.T.Context(), patience)
 	defer cancel()
 	for it, err := range p.JobLogs(ctx, sdk.JobLogsRequest{Handle: h, Follow: follow}) {
 		if err != nil {

@@ -21,6 +21,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patience is how long to wait for a real cluster, on a machine that has other things
+// to do than to run it.
+const patience = 5 * time.Minute
+
 const canaryToken = "canary-token-5b1f0c7e9a"
 
 // world is a pocket cluster with Argo, and providers on it.

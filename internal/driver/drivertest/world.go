@@ -8,6 +8,7 @@ package drivertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -60,6 +61,8 @@ type Setup struct {
 	// NoEntrypoint has each job say that its image has none: for a cloud that needs
 	// to know, where a test's images are in no registry that could tell.
 	NoEntrypoint bool
+	// Patience is how long to wait for what a job does; zero is [Patience].
+	Patience time.Duration
 	// Shown is the part of a call that others may see who may ask the cloud
 	// about the job. Nil is all of request and reply.
 	Shown func(c fault.Call) []byte
@@ -231,7 +234,7 @@ func (w *World[P]) Status(p P, h sdk.JobHandle) sdk.JobStatusResult {
 // Eventually asks until a condition holds.
 func (w *World[P]) Eventually(what string, cond func() bool) {
 	w.T.Helper()
-	testwait.Until(w.T, Patience, what, cond)
+	testwait.Until(w.T, cmp.Or(w.setup.Patience, Patience), what, cond)
 }
 
 // Ended waits for a job's end.

@@ -22,6 +22,9 @@ import (
 	"github.com/windlass-run/windlass/sdk/providertest"
 )
 
+// patience is for a machine that has other things to do than to run a cluster.
+const patience = 5 * time.Minute
+
 // real is a namespace of a real cluster with providers on it.
 type real struct {
 	*world
@@ -75,6 +78,7 @@ func realWorld(t testing.TB, c *cluster.Cluster, ns, kubeconfig string, plan *fa
 		Faults:      plan,
 		Calls:       calls,
 		Throttle:    pocket.Throttle(),
+		Patience:    patience,
 	})
 	return &real{world: &world{World: w, calls: calls}, cluster: c, ns: ns}
 }
@@ -391,7 +395,7 @@ func realMany(t *testing.T, c *cluster.Cluster) {
 	})
 	looks := 0
 	var items []sdk.JobStatusItem
-	testwait.Until(t, 3*time.Minute, "end of all", func() bool {
+	testwait.Until(t, patience, "end of all", func() bool {
 		looks++
 		res, err := p.JobStatuses(t.Context(), sdk.JobStatusesRequest{Handles: handles})
 		if err != nil {
@@ -443,7 +447,7 @@ func realSuite(shard int) func(t *testing.T, c *cluster.Cluster) {
 			spec.Mounts = append(spec.Mounts, marks)
 			return spec, err
 		}
-		h.Second, h.Poll, h.Eventually = time.Second, 100*time.Millisecond, 3*time.Minute
+		h.Second, h.Poll, h.Eventually = time.Second, 300*time.Millisecond, patience
 		for i, k := range providertest.Checks() {
 			if i%shards == shard {
 				h.Only = append(h.Only, k.Name)

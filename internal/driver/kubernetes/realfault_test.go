@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/internal/testneed/cluster"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
@@ -109,7 +108,7 @@ func realF55APIServer(t *testing.T, c *cluster.Cluster) {
 		})
 		done <- result{text, err}
 	}()
-	testwait.Receive(t, drivertest.Patience, "first line", begun)
+	testwait.Receive(t, patience, "first line", begun)
 	c.Kill(t, cluster.APIServer)
 	if _, err := p.JobStatus(t.Context(), sdk.JobStatusRequest{Handle: h}); err == nil || !sdk.IsRetryable(err) {
 		t.Errorf("without an API server a look says %v", err)
@@ -119,7 +118,7 @@ func realF55APIServer(t *testing.T, c *cluster.Cluster) {
 	for i := range 60 {
 		fmt.Fprintf(&want, "line %d\n", i)
 	}
-	if got := testwait.Receive(t, 2*drivertest.Patience, "end of the log", done); got.err != nil || got.text != want.String() {
+	if got := testwait.Receive(t, patience, "end of the log", done); got.err != nil || got.text != want.String() {
 		t.Errorf("the log is %q, %v", got.text, got.err)
 	}
 	if st := w.Ended(p, h); st.ExitCode == nil || *st.ExitCode != 9 || st.Launches != 1 {
