@@ -146,7 +146,8 @@ images() {
 
 controllers() {
 	part controllers kube kube-controller-manager --kubeconfig=kcm.kubeconfig --service-account-private-key-file=sa.key --root-ca-file=ca.crt \
-		--leader-elect=false --bind-address=127.0.0.1 --flex-volume-plugin-dir="$STATE/volumeplugins" --node-monitor-grace-period=20s
+		--leader-elect=false --bind-address=127.0.0.1 --flex-volume-plugin-dir="$STATE/volumeplugins" --node-monitor-grace-period=20s \
+		--kube-api-qps=200 --kube-api-burst=400
 	part scheduler kube kube-scheduler --kubeconfig=sched.kubeconfig --leader-elect=false --bind-address=127.0.0.1
 }
 
@@ -183,9 +184,11 @@ argo() {
 	kubectl apply -f "$PROGRAMS/argo.yaml" >>"$log/crds.log" 2>&1
 	kubectl wait --for=condition=Established crd/workflows.argoproj.io --timeout=60s >>"$log/crds.log" 2>&1
 	mark Argo\'s CRDs are there
-	# Without DEFAULT_REQUEUE_TIME each step takes ten seconds.
+	# Without DEFAULT_REQUEUE_TIME each step takes ten seconds, and with the 20 calls a
+	# second that it allows itself many Workflows at once take minutes.
 	part argo env LEADER_ELECTION_DISABLE=true DEFAULT_REQUEUE_TIME=500ms POD_STATUS_CAPTURE_FINALIZER=true workflow-controller --namespaced --namespace argo \
-		--executor-image quay.io/argoproj/argoexec:v4.0.5 --executor-image-pull-policy IfNotPresent --workflow-workers 4
+		--executor-image quay.io/argoproj/argoexec:v4.0.5 --executor-image-pull-policy IfNotPresent \
+		--workflow-workers 8 --qps 200 --burst 400
 }
 
 mounts
