@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,15 +59,22 @@ what it costs.`,
 // ReapView is an object that reap looked at.
 type ReapView struct {
 	Provider string     `json:"provider" doc:"Where it is."`
+	Kind     string     `json:"kind,omitzero" doc:"Kind of the provider; absent where it couldn't be opened."`
 	Also     []string   `json:"also,omitzero" doc:"Other configured providers that are the same place."`
 	Type     string     `json:"type,omitzero" doc:"The provider's word for what it is."`
 	ID       string     `json:"id,omitzero" doc:"The provider's ID of it."`
 	Name     string     `json:"name,omitzero" doc:"Its name."`
 	Run      string     `json:"run,omitzero" doc:"ID of the run that made it."`
+	Attempt  string     `json:"attempt,omitzero" doc:"ID of the attempt that made it."`
 	Owner    string     `json:"owner,omitzero" doc:"Installation that made it."`
 	Ledger   string     `json:"ledger,omitzero" doc:"ID of the ledger that made it."`
 	State    string     `json:"state,omitzero" doc:"The provider's word for its state."`
 	Live     bool       `json:"live" doc:"It runs, or is in use."`
+	Shared   bool       `json:"shared,omitzero" doc:"It belongs to no single run."`
+	Created  *time.Time `json:"created_at,omitzero" doc:"When it was made; absent is unknown."`
+	Started  *time.Time `json:"started_at,omitzero" doc:"When it began to run; absent is not yet, or unknown."`
+	Ended    *time.Time `json:"ended_at,omitzero" doc:"When it ended; absent is not yet, or unknown."`
+	Expires  *time.Time `json:"expires_at,omitzero" doc:"When it expires, by its own label; absent is never."`
 	AgeSec   int64      `json:"age_seconds,omitzero" doc:"Its age in seconds."`
 	Cost     *CostView  `json:"cost,omitzero" doc:"About what it costs; absent is unknown."`
 	Orphan   bool       `json:"orphan" doc:"Nothing needs it any more."`
@@ -164,17 +172,11 @@ func (o *reapOptions) mayMiss(c *config.Config, it control.ReapItem) bool {
 	return false
 }
 
-func objectName(x sdk.OwnedObject) string {
-	if x.Name != "" {
-		return shorten(x.Name, 30)
-	}
-	return shorten(x.ID, 30)
-}
-
 func viewReap(s *Streams, x reaped) ReapView {
 	it, obj := x.item, x.item.Object
-	v := ReapView{Provider: it.Provider, Also: it.Also, Type: obj.Type, ID: obj.ID, Name: obj.Name, Run: obj.RunID.String(), Owner: obj.Owner, Ledger: obj.LedgerID,
-		State: obj.State, Live: obj.Live, AgeSec: int64(it.Age.Seconds()), Orphan: it.Orphan, Why: it.Why, Removed: it.Removed}
+	v := ReapView{Provider: it.Provider, Kind: it.Kind, Also: it.Also, Type: obj.Type, ID: obj.ID, Name: obj.Name, Run: obj.RunID.String(),
+		Attempt: obj.AttemptID.String(), Owner: obj.Owner, Ledger: obj.LedgerID, State: obj.State, Live: obj.Live, Shared: obj.Shared,
+		Created: timeOrNil(obj.CreatedAt), Started: timeOrNil(obj.Started), Ended: timeOrNil(obj.Ended), Expires: timeOrNil(obj.Expires), AgeSec: int64(it.Age.Seconds()), Orphan: it.Orphan, Why: it.Why, Removed: it.Removed}
 	if c := x.cost; c != nil {
 		v.Cost = &CostView{HourlyUSD: micro(c.Hourly), Region: c.Row.Region, Date: price.Date, Source: c.Row.Source}
 		if c.Total != nil {

@@ -62,25 +62,43 @@ func TestReap(t *testing.T) {
 func TestReapDryRun(t *testing.T) {
 	w := newWorld(t)
 	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	run := sdk.ID{15: 7, 6: 0x70, 8: 0x80}
 	size := sdk.OwnedSize{CPU: 1000, Memory: 2 << 30, Class: "FARGATE"}
 	w.engine.reaped = []control.ReapItem{
-		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task", ID: "t1", Live: true, Started: now.Add(-2 * time.Hour), Size: size}, Why: "its run is running", Age: 2 * time.Hour},
+		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task", ID: "t1", RunID: run, Owner: "ci", Live: true, Started: now.Add(-2 * time.Hour), Size: size}, Why: "its run is running", Age: 2 * time.Hour},
 		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task", ID: "t2", Live: true, Started: now.Add(-10 * time.Hour), Size: size}, Orphan: true, Why: "its run was given up as lost, and it still runs", Age: 10 * time.Hour},
-		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task-definition", ID: "d", Name: "windlass-x:1", Shared: true}, Orphan: true, Why: "shared, and nothing uses it"},
+		{Provider: "prod", Kind: "aws-ecs", At: now, Object: sdk.OwnedObject{Type: "task-definition", ID: "d", Name: "windlass-with-a-name-of-42-characters-or-so:1", Owner: run.String(), Shared: true}, Orphan: true, Why: "shared, and nothing uses it"},
 		{Provider: "here", Kind: "docker", At: now, Object: sdk.OwnedObject{Type: "container", ID: "c", Live: true, Started: now.Add(-time.Hour)}, Why: "belongs to another ledger and is in use"},
 	}
 	out := w.ok("reap", "--dry-run")
 	want := strings.Join([]string{
-		"PROVIDER  TYPE             NAME          AGE  COST                         WHAT      WHY",
-		"prod      task             t2            10h  about $0.05/h, $0.49 so far  would go  its run was given up as lost, and it still runs",
-		"prod      task-definition  windlass-x:1       nothing                      would go  shared, and nothing uses it",
-		"prod      task             t1            2h   about $0.05/h, $0.10 so far  stays     its run is running",
-		"here      container        c                                               stays     belongs to another ledger and is in use", ""}, "\n")
+		"PROVIDER  TYPE             NAME                                           RUN         OWNER       AGE  COST                         WHAT      WHY",
+		"prod      task             t2                                                                     10h  about $0.05/h, $0.49 so far  would go  its run was given up as lost, and it still runs",
+		"prod      task-definition  windlass-with-a-name-of-42-characters-or-so:1              0000000007       nothing                      would go  shared, and nothing uses it",
+		"prod      task             t1                                             0000000007  ci          2h   about $0.05/h, $0.10 so far  stays     its run is running",
+		"here      container        c                                                                                                        stays     belongs to another ledger and is in use", ""}, "\n")
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 	if e := w.err.String(); !strings.Contains(e, "list prices of "+price.Date) || !strings.Contains(e, "what would go costs about $0.05/h") {
 		t.Errorf("%s", e)
+	}
+	wide := func(f *Factory) { f.Streams.OutTerminal, f.Streams.NoColor, f.Streams.Width = true, true, 120 }
+	if code := w.runIn(t.Context(), wide, "reap", "--dry-run"); code != ExitOK {
+		t.Fatalf("exit %d: %s", code, w.err.String())
+	}
+	want = strings.Join([]string{
+		"PROVIDER  TYPE             NAME                       RUN         OWNER       AGE  COST                         WHAT",
+		"prod      task             t2                                                 10h  about $0.05/h, $0.49 so far  would go",
+		"    its run was given up as lost, and it still runs",
+		"prod      task-definition  windlass-wit…ters-or-so:1              0000000007       nothing                      would go",
+		"    shared, and nothing uses it",
+		"prod      task             t1                         0000000007  ci          2h   about $0.05/h, $0.10 so far  stays",
+		"    its run is running",
+		"here      container        c                                                                                    stays",
+		"    belongs to another ledger and is in use", ""}, "\n")
+	if out := w.out.String(); out != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
 	out = w.ok("reap", "--dry-run", "--json")
 	validate(t, out)

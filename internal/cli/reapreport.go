@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/price"
+	"github.com/windlass-run/windlass/sdk"
 )
 
 // reaped is an object that reap looked at, with about what it costs; nil is
@@ -59,8 +61,9 @@ func (r *reapReport) sorted() []reaped {
 
 // print writes the report as a table, and what it comes to on stderr.
 func (o *reapOptions) print(r reapReport) error {
-	const costColumn = 4
-	t := &table{head: []string{"PROVIDER", "TYPE", "NAME", "AGE", "COST", "WHAT", "WHY"}, flex: 6}
+	const runColumn, ownerColumn, costColumn = 3, 4, 6
+	t := &table{head: []string{"PROVIDER", "TYPE", "NAME", "RUN", "OWNER", "AGE", "COST", "WHAT", "WHY"}, flex: 2, below: true}
+	run, owner := false, false
 	for _, x := range r.sorted() {
 		it := x.item
 		if it.Object.ID == "" {
@@ -73,7 +76,9 @@ func (o *reapOptions) print(r reapReport) error {
 		if x.cost != nil {
 			cost = x.cost.String()
 		}
-		t.add(plain(strings.Join(append([]string{it.Provider}, it.Also...), ", ")), plain(it.Object.Type), plain(objectName(it.Object)), plain(old), plain(cost), plain(o.what(it)), plain(it.Why))
+		run, owner = run || !it.Object.RunID.IsZero(), owner || it.Object.Owner != ""
+		t.add(plain(strings.Join(append([]string{it.Provider}, it.Also...), ", ")), plain(it.Object.Type), plain(cmp.Or(it.Object.Name, it.Object.ID)),
+			plain(it.Object.RunID.Short()), plain(ownerWords(it.Object.Owner)), plain(old), plain(cost), plain(o.what(it)), plain(it.Why))
 	}
 	if len(t.rows) == 0 {
 		if r.failed {
@@ -88,6 +93,12 @@ func (o *reapOptions) print(r reapReport) error {
 	if !r.priced {
 		t.drop(costColumn)
 	}
+	if !owner {
+		t.drop(ownerColumn)
+	}
+	if !run {
+		t.drop(runColumn)
+	}
 	if err := t.print(o.f.Streams); err != nil {
 		return err
 	}
@@ -98,6 +109,15 @@ func (o *reapOptions) print(r reapReport) error {
 		o.f.Streams.note("what would go costs %s/h", price.About(r.hourly))
 	}
 	return nil
+}
+
+// ownerWords is an owner as it is shown: an installation that has no name of its own
+// goes by its ledger's ID, whose end is enough.
+func ownerWords(owner string) string {
+	if id, err := sdk.ParseID(owner); err == nil {
+		return id.Short()
+	}
+	return shorten(owner, 20)
 }
 
 func (o *reapOptions) what(it control.ReapItem) string {

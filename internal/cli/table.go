@@ -13,6 +13,9 @@ type table struct {
 	rows [][]cell
 	// flex is the column that gives way, -1 for none.
 	flex int
+	// below: where the rows are too long, their last column is put on lines of its own
+	// below them. Then flex is cut in its middle, if need be: names differ at the end.
+	below bool
 }
 
 type cell struct {
@@ -36,10 +39,16 @@ func (t *table) write(w io.Writer, width int, color bool) error {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
 		}
 	}
+	cut, below := shorten, false
 	if width > 0 && t.flex >= 0 {
 		total := gap * (len(widths) - 1)
 		for _, n := range widths {
 			total += n
+		}
+		if t.below && total > width {
+			last := len(widths) - 1
+			total -= gap + widths[last]
+			widths, cut, below = widths[:last], shortenMiddle, true
 		}
 		if over := total - width; over > 0 {
 			widths[t.flex] = max(widths[t.flex]-over, 8)
@@ -47,13 +56,13 @@ func (t *table) write(w io.Writer, width int, color bool) error {
 	}
 	var b strings.Builder
 	line := func(cells []cell) {
-		for i, c := range cells {
+		for i, c := range cells[:len(widths)] {
 			text := c.text
 			if width > 0 && i == t.flex {
-				text = shorten(text, widths[i])
+				text = cut(text, widths[i])
 			}
 			b.WriteString(paint(c.style, text, color))
-			if i < len(cells)-1 {
+			if i < len(widths)-1 {
 				b.WriteString(strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(text), 0)+gap))
 			}
 		}
@@ -66,6 +75,9 @@ func (t *table) write(w io.Writer, width int, color bool) error {
 	line(head)
 	for _, r := range t.rows {
 		line(r)
+		if last := r[len(r)-1]; below && last.text != "" {
+			b.WriteString(strings.Repeat(" ", 2*gap) + paint(last.style, shorten(last.text, width-2*gap), color) + "\n")
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -78,6 +90,16 @@ func shorten(text string, n int) string {
 	}
 	r := []rune(text)
 	return string(r[:max(n-1, 0)]) + "…"
+}
+
+// shortenMiddle cuts text to n characters, one in the middle of them an ellipsis.
+func shortenMiddle(text string, n int) string {
+	r := []rune(text)
+	if len(r) <= n || n < 3 {
+		return shorten(text, n)
+	}
+	head := (n - 1) / 2
+	return string(r[:head]) + "…" + string(r[len(r)-(n-1-head):])
 }
 
 // print writes the table on stdout as it suits it.
