@@ -86,6 +86,9 @@ type Harness struct {
 	Second time.Duration
 	// Parallel is how many jobs the checks of concurrency run; zero is 16.
 	Parallel int
+	// Memory is the limit, in bytes, that jobs have which use it up; zero is 64 MiB. A
+	// backend that puts a process of its own beside the job's needs more.
+	Memory int64
 	// Waivers are checks that the backend can't pass.
 	Waivers []Waiver
 	// Only limits the run to checks of these names; empty is all.

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"time"
@@ -215,7 +216,7 @@ func checkOOM(s *suite, t T) {
 	var st sdk.JobStatusResult
 	for range memoryTries {
 		spec := s.spec(t, Do(Print("x\n"), Step{Do: ActMemory}))
-		spec.Memory = memoryLimit
+		spec.Memory = cmp.Or(s.h.Memory, memoryLimit)
 		j, refused := s.startOrRefused(t, spec, "memory")
 		if refused != nil {
 			t.Skipf("refused: %s", sdk.JoinProblems(refused))
@@ -235,7 +236,7 @@ func checkOOM(s *suite, t T) {
 
 func checkOOMChild(s *suite, t T) {
 	spec := s.spec(t, Do(Step{Do: ActChildMemory}, Exit(0)))
-	spec.Memory = memoryLimit
+	spec.Memory = cmp.Or(s.h.Memory, memoryLimit)
 	j, refused := s.startOrRefused(t, spec, "memory")
 	if refused != nil {
 		t.Skipf("refused: %s", sdk.JoinProblems(refused))

@@ -40,7 +40,7 @@ const (
 )
 
 // patience bounds each wait for the cluster.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // Cluster is one that is ready.
 type Cluster struct {

@@ -20,7 +20,7 @@ import (
 )
 
 // readyWithin bounds a start. An idle machine needs 4 to 6 seconds.
-const readyWithin = 4 * time.Minute
+const readyWithin = 8 * time.Minute
 
 // cluster is what up prints of one that is ready.
 type cluster struct {
