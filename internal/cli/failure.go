@@ -25,7 +25,7 @@ type ErrorBody struct {
 	Field    string        `json:"field,omitzero" doc:"The field of the job or of the configuration at fault."`
 	Run      string        `json:"run,omitzero" doc:"ID of the run concerned."`
 	Retry    bool          `json:"retryable" doc:"The same call may succeed later."`
-	Problems []sdk.Problem `json:"problems,omitzero" doc:"Every reason why a job was refused before launch."`
+	Problems []sdk.Problem `json:"problems,omitzero" doc:"Every reason why a job was refused before launch, each with its value as the flag takes it."`
 }
 
 // runError is an error that concerns a run that has its row.
@@ -95,7 +95,10 @@ func describe(err error) ErrorBody {
 	}
 	var refused *control.ProblemsError
 	if errors.As(err, &refused) {
-		b.Problems, b.Provider = refused.Problems, refused.Provider
+		b.Provider = refused.Provider
+		for _, p := range refused.Problems {
+			b.Problems = append(b.Problems, asTyped(p))
+		}
 		b.Message = fmt.Sprintf("run on %s: refused before launch", refused.Provider)
 		if b.ID == "" {
 			b.ID = idRefused
@@ -183,7 +186,7 @@ func writeError(s *Streams, err error) {
 	say := func(text string) { fmt.Fprintf(&out, "%s%s\n", s.err(styleRed, prefix), text) }
 	say(clean(b.Message))
 	for _, p := range b.Problems {
-		say("  " + clean(asTyped(p).String()))
+		say("  " + clean(p.String()))
 	}
 	if b.Remedy != "" {
 		say("  to do: " + clean(b.Remedy))

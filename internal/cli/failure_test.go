@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -208,4 +209,22 @@ func TestExplain(t *testing.T) {
 	validate(t, w.out.String())
 	w.ok("explain", "125", "--json")
 	validate(t, w.out.String())
+}
+
+// TestRefusedValues: a refused value is told as it was typed, to programs as to people.
+func TestRefusedValues(t *testing.T) {
+	w := newWorld(t)
+	w.engine.onSubmit = func(r control.SubmitRequest) error {
+		return &control.ProblemsError{Provider: "docker", Problems: []sdk.Problem{
+			{Field: "cpu", Value: r.Spec.Value("cpu"), Message: "too many", Code: sdk.Unimplemented},
+			{Field: "memory", Value: r.Spec.Value("memory"), Message: "too much", Code: sdk.Unimplemented}}}
+	}
+	text := w.fails(ExitWindlass, "run", "--image", "app", "--cpus", "3", "--memory", "2g", "--", "x")
+	if !strings.Contains(text, `cpu "3": too many`) || !strings.Contains(text, `memory "2g": too much`) {
+		t.Errorf("%s", text)
+	}
+	w.fails(ExitWindlass, "run", "--json", "--image", "app", "--cpus", "3", "--memory", "2g", "--", "x")
+	if out := w.out.String(); !strings.Contains(out, `"value":"3"`) || !strings.Contains(out, `"value":"2g"`) {
+		t.Errorf("%s", out)
+	}
 }
