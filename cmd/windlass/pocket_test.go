@@ -5,10 +5,13 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,31 +39,44 @@ func pocketKinds() []string {
 func pocketUp(t *testing.T) *program {
 	t.Helper()
 	p := newProgram(t, "on")
-	cmd := p.command("pocket", "up", "--write", "pocket.yaml")
+	stop, err := p.clouds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	// Before the clouds go: a keeper that has runs would go on looking for them.
+	t.Cleanup(p.dismiss)
+	return p
+}
+
+// clouds runs windlass pocket up until stop is called, with a configuration in
+// pocket.yaml that the program then has.
+func (p *program) clouds(flags ...string) (stop func(), err error) {
+	p.t.Helper()
+	cmd := p.command(append([]string{"pocket", "up", "--write", "pocket.yaml"}, flags...)...)
 	var errs lockedBuffer
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(func() {
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		return nil, fmt.Errorf("pocket up says %q, %w, %w: %s", line, err, cmd.Wait(), errs.String())
+	}
+	if config := "WINDLASS_CONFIG=" + filepath.Join(p.dir, "pocket.yaml"); !slices.Contains(p.env, config) {
+		p.env = append(p.env, config)
+	}
+	return func() {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
+			p.t.Error(err)
 		}
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("pocket up: %v: %s", err, errs.String())
+			p.t.Errorf("pocket up: %v: %s", err, errs.String())
 		}
-	})
-	// Before the clouds go: a keeper that has runs would go on looking for them.
-	t.Cleanup(p.dismiss)
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("pocket up says %q, %v: %s", line, err, errs.String())
-	}
-	p.env = append(p.env, "WINDLASS_CONFIG="+filepath.Join(p.dir, "pocket.yaml"))
-	return p
+	}, nil
 }
 
 // TestPocketUp lives with each kind of cloud by the real program alone: what a
@@ -87,12 +103,9 @@ func TestPocketUp(t *testing.T) {
 // livesOn runs, follows, cancels and looks for what is left on a kind.
 func (p *program) livesOn(kind string) {
 	p.t.Helper()
-	flags, code3 := []string{"--on", kind, "--image", "busybox"}, 3
-	switch kind {
-	case "azure-aci": // the registry can't be asked
-		flags = append(flags, "--image-entrypoint", "")
-	case "digitalocean": // which gives no codes, either
-		flags, code3 = append(flags, "--image-entrypoint", ""), 125
+	flags, code3 := pocketFlags(kind), 3
+	if kind == "digitalocean" { // which gives no codes
+		code3 = 125
 	}
 	if out, code := p.do("provider", "check", kind); code != 0 {
 		p.t.Errorf("provider check: exit %d\n%s", code, out)
@@ -117,6 +130,72 @@ func (p *program) livesOn(kind string) {
 		p.t.Errorf("cancel: exit %d, output %q", code, out)
 	}
 	testwait.Until(p.t, soon, "end of clean-up", func() bool { return p.orphans(kind) == 0 })
+}
+
+// pocketFlags are those that a job on a kind needs.
+func pocketFlags(kind string) []string {
+	flags := []string{"--on", kind, "--image", "busybox"}
+	if kind == "azure-aci" || kind == "digitalocean" { // the registry can't be asked
+		flags = append(flags, "--image-entrypoint", "")
+	}
+	return flags
+}
+
+// TestPocketRestart: a keeper that lives on reaches clouds that were started anew,
+// at the same place and without what the first ones had. What it keeps from before,
+// certificates and tokens, isn't in the way.
+func TestPocketRestart(t *testing.T) {
+	p := newProgram(t, "on")
+	var stop func()
+	var err error
+	port := ""
+	// Below the ports that systems give away by themselves, so that nobody takes
+	// one between the starts.
+	for range 20 {
+		port = strconv.Itoa(20000 + rand.IntN(3000)*4)
+		if stop, err = p.clouds("--port", port); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop() })
+	t.Cleanup(p.dismiss)
+	if out, code := p.do("run", "-d", "--name", "holds", "--on", "local", "--", "sleep", "1000"); code != 0 {
+		t.Fatalf("run -d: exit %d, output %q", code, out)
+	}
+	t.Cleanup(func() { p.do("cancel", "holds") })
+	before := p.keeperHolds(1)
+	p.runOnAll("first")
+	stop()
+	if stop, err = p.clouds("--port", port); err != nil {
+		stop = func() {}
+		t.Fatal(err)
+	}
+	p.runOnAll("second")
+	if st, err := p.keeper(); err != nil || st.PID != before {
+		t.Errorf("the keeper is %d, %v; it was %d", st.PID, err, before)
+	}
+}
+
+// runOnAll has the keeper take a job on each kind to its end.
+func (p *program) runOnAll(name string) {
+	p.t.Helper()
+	for _, kind := range pocketKinds() {
+		flags := append(pocketFlags(kind), "-d", "--name", name+"-"+kind)
+		if out, code := p.do(job("run", flags, "echo begin; sleep 0.3; echo end")...); code != 0 {
+			p.t.Errorf("run -d on %s: exit %d, output %q", kind, code, out)
+		}
+	}
+	for _, kind := range pocketKinds() {
+		if out, code := p.do("wait", "--timeout", soon.String(), name+"-"+kind); code != 0 {
+			p.t.Fatalf("wait for %s of %s: exit %d, output %q", name, kind, code, out)
+		}
+		if out, code := p.do("logs", "-f", name+"-"+kind); code != 0 || out != "begin\nend\n" {
+			p.t.Errorf("logs of %s of %s: exit %d, output %q", name, kind, code, out)
+		}
+	}
 }
 
 // job is a command that runs a script.

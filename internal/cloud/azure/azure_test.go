@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -14,6 +15,7 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -312,4 +314,65 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("%d %q: %v", status, body, err)
 		}
 	})
+}
+
+// TestNewAuthority: a pocket cloud that is started again shows a certificate of
+// another authority, which the file then names; a session that is open reads it.
+func TestNewAuthority(t *testing.T) {
+	serve := func() *httptest.Server {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host+" "+r.Proto) }))
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, DNSNames: []string{"some.vault.localhost"}, NotAfter: time.Now().Add(time.Hour)}
+		der, err := x509.CreateCertificate(rand.Reader, own, own, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		return s
+	}
+	pemOf := func(s *httptest.Server) []byte {
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.TLS.Certificates[0].Certificate[0]})
+	}
+	old, now := serve(), serve()
+	file := write(t, pemOf(old))
+	transport, err := Settings{Endpoint: now.URL, CAFile: file}.transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
+	get := func() (string, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://some.vault.localhost/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body)
+		return string(body), err
+	}
+	if got, err := get(); !errors.As(err, new(*tls.CertificateVerificationError)) {
+		t.Fatalf("by the old authority: %q, %v", got, err)
+	}
+	if err := os.WriteFile(file, pemOf(now), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := get(); err != nil || got != "some.vault.localhost HTTP/2.0" {
+		t.Errorf("by the new one: %q, %v", got, err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	transport.CloseIdleConnections()
+	if got, err := get(); sdk.CodeOf(err) != sdk.InvalidArgument || !strings.Contains(err.Error(), file) {
+		t.Errorf("without the file: %q, %v", got, err)
+	}
 }

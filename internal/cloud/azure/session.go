@@ -171,15 +171,38 @@ func (s Settings) transport() (*http.Transport, error) {
 	if s.CAFile == "" {
 		return t, nil
 	}
+	if _, err := s.roots(); err != nil {
+		return nil, err
+	}
+	// For each connection anew: a pocket cloud that is started again has another
+	// authority, which it writes in the place of the one before.
+	t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		roots, err := s.roots()
+		if err != nil {
+			return nil, err
+		}
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		d := tls.Dialer{NetDialer: &net.Dialer{Timeout: t.TLSHandshakeTimeout},
+			Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: host, NextProtos: []string{"h2", "http/1.1"}}}
+		return d.DialContext(ctx, network, u.Host)
+	}
+	return t, nil
+}
+
+// roots reads the authority of the endpoint.
+func (s Settings) roots() (*x509.CertPool, error) {
 	pem, err := os.ReadFile(s.CAFile)
 	if err != nil {
 		return nil, s.problem("config.ca_file", err, "name the certificate that the pocket cloud wrote")
 	}
-	t.TLSClientConfig.RootCAs = x509.NewCertPool()
-	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
 		return nil, s.problem("config.ca_file", fmt.Errorf("%s holds no certificate as PEM", s.CAFile), "name the certificate that the pocket cloud wrote")
 	}
-	return t, nil
+	return roots, nil
 }
 
 // options are those of every client of the vendor's: no call is repeated.

@@ -73,7 +73,6 @@ type Server struct {
 	web      *http.Server
 
 	mu         sync.Mutex
-	key        []byte // signs tokens
 	resources  []*resourceGroup
 	groups     []*group // by age
 	operations map[string]*operation
@@ -105,7 +104,7 @@ func New(o Options) (*Server, error) {
 		o.NewID = randomID
 	}
 	s := &Server{o: o, faults: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), executor: o.Executor, routes: routes(),
-		key: newKey(), operations: map[string]*operation{}, vaults: map[string]*vault{}, buckets: map[string]*bucket{}, knobs: Knobs{Pace: DefaultPace()}, end: make(chan struct{})}
+		operations: map[string]*operation{}, vaults: map[string]*vault{}, buckets: map[string]*bucket{}, knobs: Knobs{Pace: DefaultPace()}, end: make(chan struct{})}
 	var err error
 	if s.shapes, err = newShapes(); err != nil {
 		return nil, fmt.Errorf("pocket azure: %w", err)
@@ -286,12 +285,6 @@ func randomID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	return hex.EncodeToString(b[:])
-}
-
-func newKey() []byte {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key)
-	return key
 }
 
 func uuid(id string) string {

@@ -14,10 +14,10 @@ const stateFile = "pocket-azure.json"
 
 // kept is what outlives a server.
 type kept struct {
-	Key, CA, CAKey []byte
-	Resources      []*resourceGroup
-	Groups         []*group
-	Vaults         map[string]*vault
+	CA, CAKey []byte
+	Resources []*resourceGroup
+	Groups    []*group
+	Vaults    map[string]*vault
 }
 
 // load reads what an earlier server left, if anything.
@@ -37,7 +37,7 @@ func (s *Server) load() error {
 	if err := json.Unmarshal(data, &k); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	s.key, s.resources, s.groups = k.Key, k.Resources, k.Groups
+	s.resources, s.groups = k.Resources, k.Groups
 	s.identity = &identity{ca: k.CA, caKey: k.CAKey}
 	if k.Vaults != nil {
 		s.vaults = k.Vaults
@@ -59,7 +59,7 @@ func (s *Server) save() error {
 	}
 	s.mu.Lock()
 	s.prune()
-	data, err := json.Marshal(kept{s.key, s.identity.ca, s.identity.caKey, s.resources, s.groups, s.vaults})
+	data, err := json.Marshal(kept{s.identity.ca, s.identity.caKey, s.resources, s.groups, s.vaults})
 	s.mu.Unlock()
 	if err != nil {
 		return err

@@ -81,8 +81,11 @@ func (s *Server) newToken(client, resource string) (token string, until time.Tim
 	return text + "." + b64(s.sign(text)), until
 }
 
+// sign is the same in each server of a tenant: callers keep a token for an hour, and
+// one that is started again in the meantime, without any state, has to know it. Who
+// could make a token by this would be given one, too.
 func (s *Server) sign(text string) []byte {
-	mac := hmac.New(sha256.New, s.key)
+	mac := hmac.New(sha256.New, sum(s.o.TenantID, "tokens"))
 	mac.Write([]byte(text))
 	return mac.Sum(nil)
 }

@@ -44,8 +44,8 @@ func TestTokens(t *testing.T) {
 	if a := c.send(t, http.MethodGet, path, nil, good); a.status != 401 || a.rule() != ruleToken {
 		t.Errorf("before its time: %d %v", a.status, a.body)
 	}
-	// Another server's is none of this one's.
-	other := newCloud(t, Options{})
+	// Another tenant's is none of this one's.
+	other := newCloud(t, Options{TenantID: "12121212-1111-1111-1111-111111111111"})
 	offset.Store(0)
 	if a := c.send(t, http.MethodGet, path, nil, other.AccessToken("https://management.azure.com")); a.status != 401 || a.rule() != ruleToken {
 		t.Errorf("another's: %d %v", a.status, a.body)
@@ -241,6 +241,22 @@ func FuzzWildcard(f *testing.F) {
 			t.Errorf("%q, %q: %v", pattern, text, got)
 		}
 	})
+}
+
+// TestTokenOfEarlierServer: callers keep their tokens when a server is started anew,
+// with and without the state of the one before.
+func TestTokenOfEarlierServer(t *testing.T) {
+	for name, folder := range map[string]string{"forgotten": "", "kept": t.TempDir()} {
+		first := newCloud(t, Options{State: folder})
+		token := first.AccessToken("https://management.azure.com")
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		second := newCloud(t, Options{State: folder})
+		if a := second.send(t, http.MethodGet, second.groupPath("none")+"?api-version=2023-05-01", nil, token); a.code() != "ResourceNotFound" {
+			t.Errorf("%s: %d %v", name, a.status, a.body)
+		}
+	}
 }
 
 // TestAzidentity lets Microsoft's own library get tokens, for a service

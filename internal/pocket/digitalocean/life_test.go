@@ -367,7 +367,7 @@ func TestScripted(t *testing.T) {
 	c := newCloud(t, Options{Executor: run.NewScripted(func(s run.Spec) run.Play {
 		got = s
 		if strings.HasPrefix(s.Name, "pull") {
-			return run.Play{Start: &run.StartError{Phase: run.Pull, Text: "no such image"}}
+			return run.Play{Start: &run.StartError{Phase: run.Create, Text: "no such network"}}
 		}
 		return run.Play{Stdout: []byte("a\n"), Exit: run.Exit{OOM: true, Code: 137}}
 	})})
