@@ -209,6 +209,35 @@ func TestStepJSON(t *testing.T) {
 	}
 }
 
+// TestStepReadInterrupted: Ctrl-C ends the command while it waits for its file.
+func TestStepReadInterrupted(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, "off")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := p.command("step", "run", "-")
+	var errs lockedBuffer
+	cmd.Stdin, cmd.Stderr = r, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// More than a pipe holds: when it is written the command reads, and it has
+	// listened for signals before.
+	if _, err := w.Write(make([]byte, 128<<10)); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait() // the code tells
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+	_, _ = r.Close(), w.Close()
+}
+
 // TestF84StepSecret: a secret reaches the step as a file, and nothing of it stays.
 func TestF84StepSecret(t *testing.T) {
 	t.Parallel()

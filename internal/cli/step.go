@@ -72,7 +72,7 @@ the command was called wrongly.`,
 }
 
 func (o *stepRunOptions) run(ctx context.Context) error {
-	file, err := step.Read(o.path, o.f.Dir, o.f.Streams.In)
+	file, err := step.Read(ctx, o.path, o.f.Dir, o.f.Streams.In)
 	if err != nil {
 		return err
 	}

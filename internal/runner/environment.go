@@ -122,6 +122,8 @@ func (*Environment) Support() []sdk.FieldSupport {
 		{Field: "work_dir", Values: "any"},
 		{Field: "timeout", Values: "the deadline of the call, from its start"},
 		{Field: "security_profile", Values: "strict, standard, permissive; lowered to what the runner allows this client"},
+		{Field: "image_entrypoint", Refused: notCarried},
+		{Field: "allow_visible_secret", Refused: notCarried},
 		{Field: "mounts", Refused: notCarried},
 		{Field: "tmpfs", Refused: notCarried},
 		{Field: "memory_limit", Refused: notCarried},
@@ -132,17 +134,8 @@ func (*Environment) Support() []sdk.FieldSupport {
 }
 
 // Check implements sandbox.Environment.
-func (*Environment) Check(x sandbox.Exec) []sdk.Problem {
-	ps := x.Validate()
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"mounts", len(x.Mounts) > 0}, {"tmpfs", len(x.Tmpfs) > 0}, {"memory_limit", x.Memory != 0}, {"cpu_limit", x.CPU != 0},
-		{"network", x.Network != ""}, {"ttl", x.TTL != 0}} {
-		if f.set {
-			ps = append(ps, sdk.Problem{Field: f.name, Message: notCarried, Code: sdk.Unimplemented})
-		}
-	}
+func (e *Environment) Check(x sandbox.Exec) []sdk.Problem {
+	ps := append(x.Validate(), sandbox.Refused(e, x)...)
 	if x.Command != nil && len(x.Command) == 0 {
 		ps = append(ps, sdk.Problem{Field: "command", Message: "is empty, which the protocol can't tell from one that is unset", Code: sdk.Unimplemented})
 	}

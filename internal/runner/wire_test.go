@@ -393,10 +393,14 @@ func TestCheck(t *testing.T) {
 		"cpu_limit":    {CPU: 500},
 		"network":      {Network: "none"},
 		"ttl":          {TTL: time.Minute},
-		"command":      {Command: sdk.Argv{}},
-		"command[1]":   {Command: sdk.Argv{"a", "\xff"}},
-		"env.A":        {Env: sdk.Env{"A": "\xff"}},
-		"secrets":      {Env: sdk.Env{"A": "x"}, Secrets: map[string]sdk.SecretRef{"A": "secret://env/A"}},
+
+		"image_entrypoint":     {ImageEntrypoint: sdk.Argv{}},
+		"allow_visible_secret": {AllowVisibleSecret: true},
+
+		"command":    {Command: sdk.Argv{}},
+		"command[1]": {Command: sdk.Argv{"a", "\xff"}},
+		"env.A":      {Env: sdk.Env{"A": "\xff"}},
+		"secrets":    {Env: sdk.Env{"A": "x"}, Secrets: map[string]sdk.SecretRef{"A": "secret://env/A"}},
 	} {
 		x.Image = "img"
 		ps := e.Check(x)

@@ -17,11 +17,17 @@ type Exec struct {
 	// those.
 	Image   string
 	Command sdk.Argv
+	// ImageEntrypoint is what the image's own entrypoint is, for a backend that must
+	// know; the empty list says that it has none, nil leaves the backend to find out.
+	ImageEntrypoint sdk.Argv
 	// Env are plain values; one that looks like a secret reference is refused by
 	// Validate, since an environment might resolve it. Secrets maps a
 	// variable's name to its reference, never to a value.
 	Env     sdk.Env
 	Secrets map[string]sdk.SecretRef
+	// AllowVisibleSecret permits their values where whoever may look at the job on
+	// the backend can read them.
+	AllowVisibleSecret bool
 	// Mounts are folders and volumes, Tmpfs memory.
 	Mounts, Tmpfs []sdk.Mount
 	WorkDir       string

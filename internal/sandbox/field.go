@@ -17,8 +17,10 @@ func fields() []field {
 	return []field{
 		{"image", "image", func(e Exec) bool { return e.Image != "" }},
 		{"command", "args", func(e Exec) bool { return e.Command != nil }},
+		{"image_entrypoint", "image_entrypoint", func(e Exec) bool { return e.ImageEntrypoint != nil }},
 		{"env", "env", func(e Exec) bool { return len(e.Env) > 0 }},
 		{"secrets", "secrets", func(e Exec) bool { return len(e.Secrets) > 0 }},
+		{"allow_visible_secret", "allow_visible_secret", func(e Exec) bool { return e.AllowVisibleSecret }},
 		{"mounts", "mounts", func(e Exec) bool { return len(e.Mounts) > 0 }},
 		{"work_dir", "workdir", func(e Exec) bool { return e.WorkDir != "" }},
 		{"tmpfs", "mounts", func(e Exec) bool { return len(e.Tmpfs) > 0 }},

@@ -49,6 +49,11 @@ func (d *decoder) exec(n *yamltree.Node, key string) sandbox.Exec {
 			e.Network, _, _ = d.string(f.Value, k)
 		case "command":
 			e.Command = d.list(f, k)
+			if e.Command != nil && len(e.Command) == 0 {
+				d.bad(keyAt(*f), k, "is empty; leave it out for the image's own")
+			}
+		case "image_entrypoint":
+			e.ImageEntrypoint = d.list(f, k)
 		case "env":
 			d.mapping(f, k, func(name, text string, _ bool) {
 				if e.Env == nil {
@@ -66,6 +71,8 @@ func (d *decoder) exec(n *yamltree.Node, key string) sandbox.Exec {
 				}
 				e.Secrets[name] = sdk.SecretRef(text)
 			})
+		case "allow_visible_secret":
+			e.AllowVisibleSecret = d.boolean(f, key)
 		case "memory_limit":
 			e.Memory = number(d, f, k, config.ParseMemoryQuantity)
 		case "cpu_limit":
@@ -100,14 +107,10 @@ func (d *decoder) string(n *yamltree.Node, key string) (s string, known, ok bool
 	return s, known, ok
 }
 
-// list reads a command. A word may be empty, the list may not.
+// list reads words, any of which may be empty; nil where it is no list.
 func (d *decoder) list(f *yamltree.Field, key string) sdk.Argv {
 	if f.Value.Kind != yamltree.List {
 		d.bad(keyAt(*f), key, "wants a list of words, has %s", f.Value.Kind)
-		return nil
-	}
-	if len(f.Value.Items) == 0 {
-		d.bad(keyAt(*f), key, "is empty; leave it out for the image's own")
 		return nil
 	}
 	out := sdk.Argv{}

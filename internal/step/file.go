@@ -2,6 +2,7 @@ package step
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -50,7 +51,26 @@ const MaxFile = yamltree.MaxBytes
 // relative path starts at, and relative sources of mounts in a file that comes
 // from stdin. Problems with the file come back all at once, as *Invalid in an
 // *sdk.Error of InvalidArgument.
-func Read(path, dir string, stdin io.Reader) (*File, error) {
+//
+// The end of ctx ends the wait for one who has yet to write the file: a
+// terminal, a pipe. What is written then is read and dropped.
+func Read(ctx context.Context, path, dir string, stdin io.Reader) (*File, error) {
+	var f *File
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		f, err = readFile(path, dir, stdin)
+	}()
+	select {
+	case <-read:
+		return f, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func readFile(path, dir string, stdin io.Reader) (*File, error) {
 	const op = "read steps"
 	if path == "-" {
 		data, err := io.ReadAll(io.LimitReader(stdin, MaxFile+1))

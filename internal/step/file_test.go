@@ -1,9 +1,11 @@
 package step
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -40,7 +42,9 @@ func TestDecode(t *testing.T) {
 image: app:1.4
 command: [sh, -c, "echo $HOME; exit 3", ""]
 env: {A: "1", EMPTY: ""}
+image_entrypoint: []
 secrets: {TOKEN: secret://env/TOKEN}
+allow_visible_secret: true
 mounts:
   - {source: ./data, target: /data, read_only: true}
   - {source: cache, target: /cache}
@@ -61,7 +65,7 @@ exec_env: far`))
 		t.Errorf("%+v", s)
 	}
 	e, err := s.exec(nil)
-	want := sandbox.Exec{Name: "a", Image: "app:1.4", Command: sdk.Argv{"sh", "-c", "echo $HOME; exit 3", ""}, Env: sdk.Env{"A": "1", "EMPTY": ""},
+	want := sandbox.Exec{Name: "a", Image: "app:1.4", Command: sdk.Argv{"sh", "-c", "echo $HOME; exit 3", ""}, ImageEntrypoint: sdk.Argv{}, AllowVisibleSecret: true, Env: sdk.Env{"A": "1", "EMPTY": ""},
 		Secrets: map[string]sdk.SecretRef{"TOKEN": "secret://env/TOKEN"}, WorkDir: "/work", Memory: 128 << 20, CPU: 500,
 		Mounts: []sdk.Mount{{Type: "bind", Source: filepath.FromSlash("/dir/data"), Target: "/data", ReadOnly: true}, {Type: "volume", Source: "cache", Target: "/cache"},
 			{Type: "bind", Source: "/abs", Target: "/abs"}, {Type: "bind", Source: filepath.FromSlash("/"), Target: "/up"}},
@@ -170,21 +174,21 @@ func TestRead(t *testing.T) {
 	if err := os.WriteFile(path, []byte(one("image: i\nmounts: [{source: ./d, target: /d}]")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Read("sub/f.yaml", dir, nil)
+	f, err := Read(t.Context(), "sub/f.yaml", dir, nil)
 	if err != nil || f.Path != "sub/f.yaml" || f.Dir != filepath.Dir(path) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	if e, err := f.Steps[0].exec(nil); err != nil || e.Mounts[0].Source != filepath.Join(dir, "sub", "d") {
 		t.Errorf("%+v, %v", e.Mounts, err)
 	}
-	f, err = Read("-", dir, strings.NewReader(one("image: i")))
+	f, err = Read(t.Context(), "-", dir, strings.NewReader(one("image: i")))
 	if err != nil || f.Path != "standard input" || f.Dir != dir {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if _, err := Read("nope.yaml", dir, nil); sdk.CodeOf(err) != sdk.NotFound || !strings.Contains(err.Error(), "nope.yaml") {
+	if _, err := Read(t.Context(), "nope.yaml", dir, nil); sdk.CodeOf(err) != sdk.NotFound || !strings.Contains(err.Error(), "nope.yaml") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Read("-", dir, strings.NewReader(strings.Repeat("#", MaxFile+1))); err == nil || !strings.Contains(err.Error(), "larger than") {
+	if _, err := Read(t.Context(), "-", dir, strings.NewReader(strings.Repeat("#", MaxFile+1))); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("%v", err)
 	}
 }
@@ -216,4 +220,16 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReadEnds: one who never writes the file can't keep the command.
+func TestReadEnds(t *testing.T) {
+	nobody, end := io.Pipe()
+	t.Cleanup(func() { _ = end.Close() })
+	why := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if f, err := Read(ctx, "-", t.TempDir(), nobody); f != nil || !errors.Is(err, why) {
+		t.Errorf("%v, %v", f, err)
+	}
 }

@@ -255,7 +255,7 @@ func (c *counter) Write(_ sdk.Stream, data []byte) error {
 // environment: a value that is set is refused with its name, or stands in what
 // the environment gets.
 func TestEveryValueIsHonouredOrRefused(t *testing.T) {
-	values := map[string]string{"image": "image: j", "command": "command: [a]", "env": "env: {A: b}", "secrets": "secrets: {T: secret://env/T}",
+	values := map[string]string{"image": "image: j", "command": "command: [a]", "image_entrypoint": "image_entrypoint: []", "allow_visible_secret": "allow_visible_secret: true", "env": "env: {A: b}", "secrets": "secrets: {T: secret://env/T}",
 		"mounts": "mounts: [{source: v, target: /v}]", "work_dir": "work_dir: /w", "tmpfs": "tmpfs: [{target: /t}]", "memory_limit": "memory_limit: 64Mi",
 		"cpu_limit": "cpu_limit: 0.5", "timeout": "timeout: 5s", "ttl": "ttl: 5m", "network": "network: none", "security_profile": "security_profile: strict"}
 	if len(values) != len(sandbox.Fields()) {
@@ -273,7 +273,7 @@ func TestEveryValueIsHonouredOrRefused(t *testing.T) {
 	for env, refused := range map[string][]string{
 		"": nil, "exec_env: local-docker": nil, "exec_env: ephemeral, argo_module: wf": {"network"},
 		"exec_env: provider-ephemeral, provider: poor": {"network", "mounts", "tmpfs", "ttl"},
-		"exec_env: far": {"mounts", "tmpfs", "memory_limit", "cpu_limit", "network", "ttl"},
+		"exec_env: far": {"image_entrypoint", "allow_visible_secret", "mounts", "tmpfs", "memory_limit", "cpu_limit", "network", "ttl"},
 	} {
 		for _, field := range sandbox.Fields() {
 			config := values[field]

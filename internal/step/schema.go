@@ -80,6 +80,8 @@ func schemaOf(e entry) map[string]any {
 	switch e.shape {
 	case shapeList:
 		o = map[string]any{"type": "array", "minItems": 1, "items": text}
+	case shapeWords:
+		o = map[string]any{"type": "array", "items": text}
 	case shapeMap:
 		o = map[string]any{"type": "object", "additionalProperties": text}
 	case shapeBool:

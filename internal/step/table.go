@@ -16,6 +16,8 @@ type shape int
 const (
 	shapeText shape = iota
 	shapeList
+	// shapeWords is a list that may be empty.
+	shapeWords
 	shapeMap
 	shapeSize
 	shapeCores
@@ -47,8 +49,10 @@ func entries() []entry {
 	return []entry{
 		{name: "image", shape: shapeText, doc: "The container image.", fallback: "needed, but on a provider that runs programs of this machine"},
 		{name: "command", shape: shapeList, doc: "The command as a list, which no shell re-reads. Each word is one argument, whatever a template puts into it.", fallback: "the image's own"},
+		{name: "image_entrypoint", shape: shapeWords, doc: "What the image's own entrypoint is, as a list; [] says that it has none. Some backends must know, and can't always find out.", fallback: "found out where it is needed"},
 		{name: "env", shape: shapeMap, doc: "Variables by name. A number is put in quotes."},
 		{name: "secrets", shape: shapeMap, doc: "References by name, such as secret://env/TOKEN. They are resolved on the way to the job, and no value stands in the record."},
+		{name: "allow_visible_secret", shape: shapeBool, fixed: true, doc: "Whether values of secrets may stand where whoever may look at the job on the backend can read them.", fallback: "false: refused where only that would do"},
 		{name: "mounts", shape: shapeMounts, doc: "Folders and volumes."},
 		{name: "work_dir", shape: shapeText, doc: "The working folder, an absolute path.", fallback: "the image's own"},
 		{name: "tmpfs", shape: shapeTmpfs, doc: "Memory that is mounted as a folder."},
