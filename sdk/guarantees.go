@@ -122,7 +122,9 @@ type LogSettle struct{ Quiet, Max time.Duration }
 // GraceGuarantee is the range of the time between asking and killing. Not
 // supported: a set grace is refused.
 type GraceGuarantee struct {
-	Supported         bool
+	Supported bool
+	// Default is the grace of a job that sets none. Where it isn't Supported, Default is
+	// the platform's own, as it documents it; 0 is not documented.
 	Min, Max, Default time.Duration
 	// AtLaunch: the grace is that of the launch, and a cancel can't change it:
 	// CancelJobRequest.Grace has no effect, also where it asks to kill at once.

@@ -42,8 +42,8 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	}
 	id := sub.Run.ID
 	out.setRun(id)
-	a := &attachment{f: f, s: s, run: id, out: out, actor: req.Actor, grace: f.graceOf(sub.Run), cancelled: make(chan struct{}), quit: make(chan os.Signal, 1)}
-	a.herald = f.newHerald(sub.Run, a.grace, func(format string, args ...any) {
+	a := &attachment{f: f, s: s, run: id, sent: sub.Run, out: out, actor: req.Actor, cancelled: make(chan struct{}), quit: make(chan os.Signal, 1)}
+	a.herald = f.newHerald(sub.Run, f.graceOf(sub.Run), func(format string, args ...any) {
 		if asJSON {
 			_ = out.event(Event{Event: eventProgress, Message: fmt.Sprintf(format, args...)})
 			return
@@ -66,7 +66,8 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	return a.end(ctx, run)
 }
 
-// graceOf is the grace of a run's job: its own, else its provider's default.
+// graceOf is the grace of a run's job: its own, else its provider's default, or its
+// platform's own; 0 is none, or not known.
 func (f *Factory) graceOf(run ledger.Run) time.Duration {
 	if spec, err := sdk.DecodeSpec(run.Spec); err == nil && spec.Grace != nil {
 		return *spec.Grace
@@ -84,9 +85,8 @@ type attachment struct {
 	run   sdk.ID
 	out   *sink
 	actor string
-	// grace is the time between asking the job to end and killing it; 0 is none
-	// or not known.
-	grace  time.Duration
+	// sent is the run as it was submitted.
+	sent   ledger.Run
 	herald *herald
 
 	// cancelled is closed once the request to cancel is on record, or failed.
@@ -125,7 +125,11 @@ func (a *attachment) signal(n int, sig os.Signal) {
 	if sig == os.Interrupt && a.f.Streams.InTerminal {
 		a.f.Streams.midLine.Store(true) // the terminal has shown ^C
 	}
-	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone%s; once more leaves at once", signalName(sig), a.run.Short(), a.graceWords()+a.herald.outage())
+	wait := a.herald.outage()
+	if wait == "" {
+		wait = a.f.graceWords(a.sent)
+	}
+	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone%s; once more leaves at once", signalName(sig), a.run.Short(), wait)
 	go func() {
 		defer close(a.cancelled)
 		err := a.s.Engine.Cancel(context.Background(), control.CancelRequest{Run: a.run, Actor: a.actor, Why: signalName(sig)})
@@ -135,12 +139,16 @@ func (a *attachment) signal(n int, sig os.Signal) {
 	}()
 }
 
-// graceWords say how long the job may take to end before it is killed.
-func (a *attachment) graceWords() string {
-	if a.grace <= 0 {
-		return ""
+// graceWords say how long a run's job may take to end before it is killed, or that
+// its provider keeps that to itself.
+func (f *Factory) graceWords(run ledger.Run) string {
+	if grace := f.graceOf(run); grace > 0 {
+		return ", which takes up to " + span(grace) + " if it doesn't end when asked"
 	}
-	return ", which takes up to " + span(a.grace) + " if it doesn't end when asked"
+	if d := f.driverOf(run.Provider); d != nil && !d.Guarantees.Grace.Supported {
+		return ", which takes as long as " + run.Provider + " gives a job that doesn't end when asked"
+	}
+	return ""
 }
 
 // errLeft says that the second signal came.

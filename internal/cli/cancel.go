@@ -97,6 +97,9 @@ func (o *cancelOptions) one(ctx context.Context, actor, ref string) (ledger.Run,
 		}
 	}
 	if !o.noWait {
+		if !ended {
+			o.f.Streams.hint("waiting for proof that %s is gone%s", run.ID.Short(), o.f.graceWords(run))
+		}
 		defer s.mind(ctx, run.ID)()
 		if run, err = o.f.newHerald(run, o.f.graceOf(run), o.f.Streams.note).wait(ctx, s.Engine, waitFor(s, run.ID)); err != nil {
 			return run, nil, &runError{run.ID, fmt.Errorf("cancel run %s: asked for, and its end isn't proven yet: %w", run.ID.Short(), err)}

@@ -477,14 +477,17 @@ func guaranteeWords(g sdk.Guarantees) []GuaranteeView {
 	} else {
 		add("Cancel", "accepted only: nothing proves that the job is gone")
 	}
-	if g.Grace.Supported {
+	switch {
+	case g.Grace.Supported:
 		upper := "any"
 		if g.Grace.Max > 0 {
 			upper = g.Grace.Max.String()
 		}
 		add("Grace", "%s to %s, %s by default", g.Grace.Min, upper, g.Grace.Default)
-	} else {
-		add("Grace", "none: the job is killed at once")
+	case g.Grace.Default > 0:
+		add("Grace", "the platform's own, %s; it can't be set", g.Grace.Default)
+	default:
+		add("Grace", "the platform's own, which it doesn't tell; it can't be set")
 	}
 	if g.Deadline.Native {
 		add("Time-out", "the backend ends the job by itself too, should Windlass be gone")

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -124,22 +126,38 @@ func TestRefusedAsTyped(t *testing.T) {
 	}
 }
 
+// TestGraceIsTold: whoever waits for a cancel is told how long the job may take to end,
+// whichever the kind, by run and by cancel.
 func TestGraceIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.start(nil)
-	a := &attachment{grace: w.f.graceOf(ledger.Run{Provider: "nowhere"})}
-	if got := a.graceWords(); got != "" {
-		t.Errorf("%q", got)
+	open := func(context.Context, sdk.OpenRequest) (sdk.Provider, error) { return nil, errors.New("not here") }
+	set := sdk.GraceGuarantee{Supported: true, Max: time.Hour, Default: 10 * time.Second}
+	w.f.Drivers = func() []sdk.Driver {
+		return []sdk.Driver{{Kind: "docker", Open: open, Guarantees: sdk.Guarantees{Grace: set}},
+			{Kind: "local", Open: open, Guarantees: sdk.Guarantees{Grace: sdk.GraceGuarantee{Default: 30 * time.Second}}},
+			{Kind: "third", Open: open}}
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "windlass.yaml"), []byte("providers:\n  mute: {kind: third}\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	own, err := sdk.JobSpec{Grace: new(7 * time.Second)}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.f.graceOf(ledger.Run{Provider: "nowhere", Spec: own}); got != 7*time.Second {
-		t.Errorf("the job's own grace is %s", got)
-	}
-	if a.grace = 10e9; !strings.Contains(a.graceWords(), "up to 10s") {
-		t.Errorf("%q", a.graceWords())
+	for _, c := range []struct {
+		run  ledger.Run
+		want string
+	}{
+		{ledger.Run{Provider: "docker"}, ", which takes up to 10s if it doesn't end when asked"},
+		{ledger.Run{Provider: "docker", Spec: own}, ", which takes up to 7s if it doesn't end when asked"},
+		{ledger.Run{Provider: "local"}, ", which takes up to 30s if it doesn't end when asked"},
+		{ledger.Run{Provider: "mute"}, ", which takes as long as mute gives a job that doesn't end when asked"},
+		{ledger.Run{Provider: "nowhere"}, ""},
+	} {
+		if got := w.f.graceWords(c.run); got != c.want {
+			t.Errorf("%s: %q, want %q", c.run.Provider, got, c.want)
+		}
 	}
 }
 

@@ -229,7 +229,10 @@ func guaranteeRows() []guaranteeRow {
 		}},
 		{"grace", func(g sdk.Guarantees) string {
 			if !g.Grace.Supported {
-				return "none; refused when set"
+				if g.Grace.Default > 0 {
+					return "the platform's own, " + span(g.Grace.Default) + "; refused when set"
+				}
+				return "the platform's own; refused when set"
 			}
 			s := fmt.Sprintf("%s to %s, %s unset", span(g.Grace.Min), span(g.Grace.Max), span(g.Grace.Default))
 			if g.Grace.AtLaunch {

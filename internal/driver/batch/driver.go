@@ -81,10 +81,12 @@ func guarantees(c config) sdk.Guarantees {
 		Argv:           sdk.ArgvSubstituting,
 		ExitCode:       sdk.ExitCodeProcess,
 		CancelReadBack: true,
-		Deadline:       sdk.DeadlineGuarantee{Native: true, Min: minDeadline, Max: maxDeadline},
-		Evidence:       evidence,
-		KeepsEnded:     true,
-		Secrets:        sdk.SecretReference,
+		// https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html
+		Grace:      sdk.GraceGuarantee{Default: 30 * time.Second},
+		Deadline:   sdk.DeadlineGuarantee{Native: true, Min: minDeadline, Max: maxDeadline},
+		Evidence:   evidence,
+		KeepsEnded: true,
+		Secrets:    sdk.SecretReference,
 		// The awslogs driver sends lines, both streams as one, and no empty line.
 		Logs: sdk.LogGuarantee{Fidelity: sdk.LogLines, DropsEmptyLines: true, Live: true, Looks: true,
 			Settle: sdk.LogSettle{Quiet: time.Duration(c.LogQuiet), Max: time.Duration(c.LogMax)}},

@@ -77,8 +77,10 @@ func guarantees(c config) sdk.Guarantees {
 		Argv:           sdk.ArgvExact,
 		ExitCode:       sdk.ExitCodePlatform,
 		CancelReadBack: true,
-		Deadline:       sdk.DeadlineGuarantee{Native: true, Min: time.Second, Max: maxTimeout},
-		Secrets:        sdk.SecretReference,
+		// https://cloud.google.com/run/docs/container-contract
+		Grace:    sdk.GraceGuarantee{Default: 10 * time.Second},
+		Deadline: sdk.DeadlineGuarantee{Native: true, Min: time.Second, Max: maxTimeout},
+		Secrets:  sdk.SecretReference,
 		// Lines that are JSON objects are stored as such.
 		// https://cloud.google.com/run/docs/logging
 		Logs: sdk.LogGuarantee{Fidelity: sdk.LogStructured, Apart: true, Live: true, Looks: true,
