@@ -3,6 +3,7 @@ package clouds
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"log/slog"
 	"maps"
 	"net/http/httptest"
@@ -23,10 +24,17 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets many tests run at once, however few the cores: most of their time
+// they wait for clouds and pauses. A flag -parallel has the last word.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // soon bounds each wait for what must happen.
-const soon = 4 * time.Minute
+const soon = 10 * time.Minute
 
 // rig is an engine with a provider on a pocket cloud, of the kind aws-ecs unless
 // driver says otherwise.
