@@ -166,6 +166,21 @@ func crashOnce(t *testing.T, driver, victim, point string, sc scenario) {
 		wantCode, wantState, ran = 125, sdk.StateLost, false
 		h.abandon(arm)
 	}
+	h.takenUp(point, sc, end{wantCode, wantState, ran})
+}
+
+// end is how a run must end: with which code and state, and whether its job ran.
+type end struct {
+	code  int
+	state sdk.JobState
+	ran   bool
+}
+
+// takenUp lets a second command go on with what a death at the boundary left, and
+// asserts the end.
+func (h *host) takenUp(point string, sc scenario, want end) {
+	t := h.t
+	t.Helper()
 	if h.hits(point) == 0 {
 		t.Errorf("the boundary was never reached: %+v", h.last)
 		return
@@ -188,22 +203,22 @@ func crashOnce(t *testing.T, driver, victim, point string, sc scenario) {
 	id := rows[0].ID
 	if h.backend.provesNothing && inDoubt(point) {
 		h.staysInDoubt(id)
-		wantCode, wantState, ran = 125, sdk.StateLost, false
+		want = end{125, sdk.StateLost, false}
 	}
 	w := h.run("", "wait", id.String())
-	if w.code != wantCode {
-		t.Errorf("wait gave %d, want %d: %s", w.code, wantCode, w.stderr)
+	if w.code != want.code {
+		t.Errorf("wait gave %d, want %d: %s", w.code, want.code, w.stderr)
 	}
 	got := h.finished(id)
-	if got.State != wantState {
-		t.Errorf("state %s (%s), want %s", got.State, got.Reason, wantState)
+	if got.State != want.state {
+		t.Errorf("state %s (%s), want %s", got.State, got.Reason, want.state)
 	}
-	if ran {
+	if want.ran {
 		if n := h.effects(); n != 1 {
 			t.Errorf("the job ran %d times", n)
 		}
 	}
-	if ran && sc != cancelled {
+	if want.ran && sc != cancelled {
 		h.wholeOutput(id)
 	}
 	if sc == kept {

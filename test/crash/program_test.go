@@ -179,10 +179,12 @@ func (h *host) job(flags ...string) []string {
 	if h.held {
 		flags = append(flags, "-e", "GO="+h.goFile())
 	}
-	// GO, when set, holds the job back until the test lets it go on.
-	script := `echo x >>"$EFFECT"; while [ -n "$GO" ] && [ ! -e "$GO" ]; do sleep 0.05; done; i=0; while [ $i -lt 200 ]; do echo "line $i of the job"; i=$((i+1)); done; echo err >&2; exit 7`
 	return append(h.onBackend(flags...), "--", "sh", "-c", script)
 }
+
+// script is the job of a real process. GO, when set, holds it back until the test
+// lets it go on.
+const script = `echo x >>"$EFFECT"; while [ -n "$GO" ] && [ ! -e "$GO" ]; do sleep 0.05; done; i=0; while [ $i -lt 200 ]; do echo "line $i of the job"; i=$((i+1)); done; echo err >&2; exit 7`
 
 // onBackend returns a run's arguments up to its command.
 func (h *host) onBackend(flags ...string) []string {
