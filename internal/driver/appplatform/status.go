@@ -8,6 +8,7 @@ import (
 
 	"github.com/digitalocean/godo"
 
+	"github.com/windlass-run/windlass/internal/driver/sight"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -46,6 +47,7 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 	if err != nil {
 		return sdk.JobStatusesResult{}, err
 	}
+	var rest []int
 	for i, h := range r.Handles {
 		if out.Items[i].Err != nil {
 			continue
@@ -54,9 +56,13 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 			out.Items[i].Result = res
 			continue
 		}
-		if out.Items[i].Result, out.Items[i].Err = p.state(ctx, h); ctx.Err() != nil {
-			return sdk.JobStatusesResult{}, p.fail(sdk.CodeOf(ctx.Err()), opStatus, ctx.Err())
-		}
+		rest = append(rest, i)
+	}
+	sight.Each(ctx, rest, func(ctx context.Context, i int) {
+		out.Items[i].Result, out.Items[i].Err = p.state(ctx, r.Handles[i])
+	})
+	if err := ctx.Err(); err != nil {
+		return sdk.JobStatusesResult{}, p.fail(sdk.CodeOf(err), opStatus, err)
 	}
 	return out, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/argo"
 	"github.com/windlass-run/windlass/internal/cloud/kube"
+	"github.com/windlass-run/windlass/internal/driver/sight"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -119,15 +120,18 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 		byUID[string(all[i].UID)] = &all[i]
 	}
 	seen := make([]*argo.Workflow, len(r.Handles))
+	var rest []int
 	for i, h := range r.Handles {
 		if out.Items[i].Err != nil {
 			continue
 		}
-		seen[i] = byUID[h.Metadata[keyUID]]
-		if seen[i] == nil && p.server != nil {
-			seen[i], out.Items[i].Err = p.look(ctx, opStatus, h)
+		if seen[i] = byUID[h.Metadata[keyUID]]; seen[i] == nil && p.server != nil {
+			rest = append(rest, i)
 		}
 	}
+	sight.Each(ctx, rest, func(ctx context.Context, i int) {
+		seen[i], out.Items[i].Err = p.look(ctx, opStatus, r.Handles[i])
+	})
 	pods, err := p.lastPods(ctx, opStatus, seen)
 	if err != nil {
 		return sdk.JobStatusesResult{}, err

@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/run/apiv2/runpb"
 
+	"github.com/windlass-run/windlass/internal/driver/sight"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -52,13 +53,18 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 	if err != nil {
 		return sdk.JobStatusesResult{}, err
 	}
-	for i, h := range r.Handles {
+	var sound []int
+	for i := range r.Handles {
 		if out.Items[i].Err == nil {
-			out.Items[i].Result, out.Items[i].Err = p.state(ctx, h, listed[h.Metadata[keyExecution]])
+			sound = append(sound, i)
 		}
-		if ctx.Err() != nil {
-			return sdk.JobStatusesResult{}, p.fail(sdk.CodeOf(ctx.Err()), opStatus, ctx.Err())
-		}
+	}
+	sight.Each(ctx, sound, func(ctx context.Context, i int) {
+		h := r.Handles[i]
+		out.Items[i].Result, out.Items[i].Err = p.state(ctx, h, listed[h.Metadata[keyExecution]])
+	})
+	if err := ctx.Err(); err != nil {
+		return sdk.JobStatusesResult{}, p.fail(sdk.CodeOf(err), opStatus, err)
 	}
 	return out, nil
 }
