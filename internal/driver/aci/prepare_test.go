@@ -81,6 +81,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestOptionsInOneRound: an option that isn't known and a wrong value of one that is
+// are told together.
+func TestOptionsInOneRound(t *testing.T) {
+	w := newWorld(t, pocket.Options{}, nil)
+	spec := shell("true")
+	spec.Options = []byte(`{"subnet":"default","subnets":["a"],"zone":"1"}`)
+	l := w.Prepare(w.Open(), spec)
+	var fields []string
+	for _, p := range l.Problems {
+		fields = append(fields, p.Field)
+	}
+	slices.Sort(fields)
+	if !slices.Equal(fields, []string{"options.subnet", "options.subnets"}) {
+		t.Errorf("%s", sdk.JoinProblems(l.Problems))
+	}
+}
+
 const (
 	subnet   = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/n/subnets/s"
 	identity = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ManagedIdentity/userAssignedIdentities/i"

@@ -4,6 +4,7 @@
 package launch
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -66,15 +67,38 @@ func (d *Draft) Has(field string) bool {
 }
 
 // Options reads the job's options into a struct with JSON tags, once they are
-// right; else it adds what isn't.
+// right; else it adds what isn't. Beside names that it doesn't know the others are
+// read, so that what a driver finds wrong with them is told in the same round.
 func (d *Draft) Options(schema sdk.Schema, into any) {
 	ps := schema.Validate("options", d.Spec.Options)
-	if len(ps) == 0 {
-		if err := schema.Decode("options", d.Spec.Options, into); err != nil {
-			ps = []sdk.Problem{{Field: "options", Message: err.Error(), Code: sdk.InvalidArgument}}
+	raw := d.Spec.Options
+	if len(ps) > 0 {
+		raw = onlyKnown(schema, raw)
+	}
+	if len(schema.Validate("options", raw)) == 0 {
+		if err := schema.Decode("options", raw, into); err != nil {
+			ps = append(ps, sdk.Problem{Field: "options", Message: err.Error(), Code: sdk.InvalidArgument})
 		}
 	}
 	d.Problems = append(d.Problems, ps...)
+}
+
+// onlyKnown leaves out the members that a schema doesn't have.
+func onlyKnown(schema sdk.Schema, raw json.RawMessage) json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return raw
+	}
+	for name := range all {
+		if !slices.ContainsFunc(schema.Fields, func(f sdk.SchemaField) bool { return f.Name == name }) {
+			delete(all, name)
+		}
+	}
+	known, err := json.Marshal(all)
+	if err != nil {
+		return raw
+	}
+	return known
 }
 
 // Within adds problems that have names below a field.
