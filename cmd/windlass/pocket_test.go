@@ -18,6 +18,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/credential"
 	"github.com/windlass-run/windlass/internal/driver/all"
+	"github.com/windlass-run/windlass/internal/testneed"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -221,10 +222,15 @@ func TestPocketDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	var commands []string
+	helpers := "" // functions of the shell, which later commands call
 	for i, part := range strings.Split(string(text), "```") {
 		if i%2 == 1 {
 			for line := range strings.Lines(strings.TrimPrefix(part, "sh\n")) {
-				commands = append(commands, strings.TrimSpace(line))
+				if strings.Contains(line, "() {") {
+					helpers += line
+				} else {
+					commands = append(commands, strings.TrimSpace(line))
+				}
 			}
 		}
 	}
@@ -236,6 +242,12 @@ func TestPocketDocument(t *testing.T) {
 			t.Errorf("the document doesn't show %s", kind)
 		}
 	}
+	for _, scheme := range []string{"aws-sm", "aws-ssm", "gcp-sm", "azure-kv", "env"} {
+		if !slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, "secret://"+scheme+"/") }) {
+			t.Errorf("the document doesn't show a secret of %s", scheme)
+		}
+	}
+	testneed.Program(t, "curl")
 	p := pocketUp(t)
 	bin := filepath.Join(p.dir, "bin")
 	if err := os.Mkdir(bin, 0o700); err != nil {
@@ -249,7 +261,7 @@ func TestPocketDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range commands[1:] {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", helpers+command)
 		cmd.Dir, cmd.Env = p.dir, append(slices.Clone(p.env), "PATH="+bin+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
