@@ -48,7 +48,7 @@ func pocketAWS(r cli.PocketRequest) (pocketCloud, error) {
 	if err != nil {
 		return pocketCloud{}, err
 	}
-	server, err := aws.New(aws.Options{Executor: executor, State: r.State})
+	server, err := aws.New(aws.Options{Executor: executor, State: r.State, Instances: true})
 	if err != nil {
 		return pocketCloud{}, errors.Join(err, executor.Close())
 	}

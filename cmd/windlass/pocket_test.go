@@ -98,6 +98,20 @@ func TestPocketUp(t *testing.T) {
 				q.livesOn(kind)
 			})
 		}
+		t.Run("ECS on EC2", func(t *testing.T) {
+			t.Parallel()
+			q := *p
+			q.t = t
+			text, err := os.ReadFile(filepath.Join(p.dir, "pocket.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Each kind's config begins with its first setting, and that of ECS is the first.
+			q.write("ec2.yaml", strings.Replace(string(text), "    config:\n", "    config:\n      launch_type: ec2\n", 1))
+			if out, code := q.do("run", "--config", "ec2.yaml", "--on", "aws-ecs", "--image", "busybox", "--memory", "64m", "--", "echo", "on EC2"); code != 0 || out != "on EC2\n" {
+				t.Errorf("exit %d, output %q", code, out)
+			}
+		})
 	})
 }
 
