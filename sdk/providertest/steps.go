@@ -234,24 +234,17 @@ func (s *suite) settledLog(ctx context.Context, h sdk.JobHandle, from *sdk.LogCu
 	if s.g.Logs.EndProven {
 		return s.readLog(ctx, s.p, h, from, true)
 	}
-	most := time.Now().Add(s.g.Logs.Settle.Max)
 	o := s.readLog(ctx, s.p, h, from, false)
 	// A read may take longer than the log is to be quiet for: what counts is what
 	// one finds that begins so long after the last that brought something.
-	for quiet := time.Now(); o.err == nil; {
-		begun := time.Now()
-		next := s.readLog(ctx, s.p, h, from, false)
-		same := maps.EqualFunc(next.by, o.by, bytes.Equal)
-		o = next
-		switch {
-		case !same:
-			quiet = time.Now()
-		case begun.Sub(quiet) >= s.g.Logs.Settle.Quiet || !begun.Before(most):
-			return o
-		}
-		if err := sdk.SystemClock().Sleep(ctx, s.h.Poll); err != nil {
+	for same := false; o.err == nil && !same; {
+		if err := sdk.SystemClock().Sleep(ctx, max(s.g.Logs.Settle.Quiet, s.h.Poll)); err != nil {
 			o.err = err
+			break
 		}
+		next := s.readLog(ctx, s.p, h, from, false)
+		same = maps.EqualFunc(next.by, o.by, bytes.Equal)
+		o = next
 	}
 	return o
 }

@@ -30,7 +30,7 @@ import (
 )
 
 // Patience is how long a test waits for what must happen.
-const Patience = 60 * time.Second
+const Patience = 3 * time.Minute
 
 // Provider is what every driver of a cloud can do.
 type Provider interface {
