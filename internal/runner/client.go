@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/windlass-run/windlass/internal/yamltree"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -67,6 +68,11 @@ func clientsError(path string, err error) error {
 }
 
 func parseClients(data []byte, lookup func(name string) (string, bool), dir string) ([]Client, error) {
+	// Several documents, of which but the first would be read, and what the decoder
+	// stumbles over, such as tags, are refused here.
+	if _, err := yamltree.Parse(data); err != nil {
+		return nil, err
+	}
 	var f clientFile
 	if err := yaml.UnmarshalWithOptions(data, &f, yaml.Strict()); err != nil {
 		return nil, errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))

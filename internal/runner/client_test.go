@@ -58,6 +58,7 @@ func TestReadClients(t *testing.T) {
 		"bad name":           "clients:\n  \"a b\": {}\n",
 		"no number":          "clients:\n  ci: {max_jobs: many}\n",
 		"no YAML":            "clients: [",
+		"two documents":      "clients:\n  ci: {}\n---\nclients:\n  other: {}\n",
 	} {
 		write("short", "canary")
 		write("spaced", "canary canary canary canary")
@@ -66,6 +67,9 @@ func TestReadClients(t *testing.T) {
 		if !errors.As(err, &e) || e.ID != ErrClients || !strings.Contains(err.Error(), "bad.yaml") || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if got, err := ReadClients(write("ends.yaml", "---\n# one document\nclients:\n  ci: {}\n---\n"), vars); err != nil || len(got) != 1 {
+		t.Errorf("one document: %v, %v", got, err)
 	}
 	if _, err := ReadClients(filepath.Join(dir, "gone.yaml"), none); err == nil {
 		t.Error("reads a file that isn't there")
