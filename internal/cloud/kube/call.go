@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -250,6 +251,12 @@ func (x *Session) lost(outer, inner context.Context, op string, err error) error
 		e.Code, e.Reason, e.Remedy = sdk.Unauthenticated, sdk.ReasonCredentials, "run the kubeconfig's credential plugin by hand: `kubectl get pods`"
 	default:
 		e.Code, e.Retryable = sdk.Unavailable, true
+	}
+	if outer.Err() == nil && reach.Nothing(inner) {
+		if e.Remedy == "" {
+			e.Remedy = "is " + x.Server + " the right address, and up?"
+		}
+		reach.Mark(inner, e, "")
 	}
 	return e
 }

@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -149,6 +151,43 @@ func TestErrors(t *testing.T) {
 		}
 		_ = x.Close() // it was only read
 		server.Close()
+	}
+}
+
+// TestUnreached: where no connection could be made nothing was sent, and the error
+// proves it; a connection that was cut proves nothing.
+func TestUnreached(t *testing.T) {
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer cut.Close()
+	for _, k := range []struct {
+		server    string
+		unreached bool
+	}{{"http://" + dead.Addr().String(), true}, {cut.URL, false}} {
+		x, err := Open(Settings{Credentials: config(t, k.server, "{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = x.Create(t.Context(), "create", Jobs("n", ""), map[string]any{}, nil)
+		if sdk.CodeOf(err) != sdk.Unavailable || !sdk.IsRetryable(err) || sdk.IsUnreached(err) != k.unreached || sdk.IsClear(err) != k.unreached {
+			t.Errorf("%s: %v, unreached %t", k.server, err, sdk.IsUnreached(err))
+		}
+		var e *sdk.Error
+		if errors.As(err, &e) && k.unreached && !strings.Contains(e.Remedy, k.server) {
+			t.Errorf("%v: remedy %q", err, e.Remedy)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := x.Create(ended, "create", Jobs("n", ""), map[string]any{}, nil); sdk.CodeOf(err) != sdk.Canceled {
+			t.Errorf("ended before: %v", err)
+		}
+		_ = x.Close() // it was only used here
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -194,7 +195,8 @@ func (x *Session) Close() error {
 	return nil
 }
 
-// bound is a context with the call's own time-out.
+// bound is a context with the call's own time-out, which tells whether anything was
+// sent.
 func (x *Session) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, x.timeout, errNoAnswer)
+	return context.WithTimeoutCause(reach.Watch(ctx), x.timeout, errNoAnswer)
 }

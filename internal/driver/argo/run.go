@@ -40,6 +40,9 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		}
 	}
 	made, err := p.client.Create(ctx, opRun, &req.Workflow)
+	if secret != nil && sdk.IsUnreached(err) {
+		err = sdk.Unclear(err) // the Secret was made
+	}
 	adopted := sdk.CodeOf(err) == sdk.AlreadyExists
 	if adopted {
 		if made, err = p.adopt(ctx, l, name, err); err != nil {
@@ -80,7 +83,7 @@ func (p *provider) before(ctx context.Context, l sdk.Launch, secret *corev1.Secr
 	at.Name = secret.Name
 	var is metav1.PartialObjectMetadata
 	if e := p.spend(ctx, opRun, func() error { return p.session.Get(ctx, opRun, at.Metadata(), nil, &is) }); e != nil {
-		return e
+		return sdk.Unclear(e) // an earlier send has made something
 	}
 	if is.Labels[sdk.LabelAttempt] != l.AttemptID.String() {
 		return err
@@ -120,7 +123,7 @@ const tidyFor = 10 * time.Second
 // refused tidies up behind a definite refusal, so that it left nothing, and gives it
 // its reason.
 func (p *provider) refused(ctx context.Context, name string, req *request, err error) error {
-	if !sdk.IsClear(err) {
+	if !sdk.IsClear(err) || sdk.IsUnreached(err) {
 		return err
 	}
 	if len(req.Sealed) > 0 {

@@ -40,6 +40,9 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	err = p.spend(ctx, opRun, func() error {
 		return p.session.Create(ctx, opRun, kube.Jobs(p.session.Namespace, ""), &req.Job, &made)
 	})
+	if req.Policy != nil || secret != nil {
+		err = behind(err)
+	}
 	adopted := sdk.CodeOf(err) == sdk.AlreadyExists
 	if adopted {
 		made, err = p.adopt(ctx, l, name, err)
@@ -65,7 +68,7 @@ func (p *provider) before(ctx context.Context, l sdk.Launch, req *request, secre
 		at.Name = req.Job.Name
 		var is metav1.PartialObjectMetadata
 		if e := p.spend(ctx, opRun, func() error { return p.session.Get(ctx, opRun, at.Metadata(), nil, &is) }); e != nil {
-			return e
+			return behind(e)
 		}
 		if is.Labels[sdk.LabelAttempt] != l.AttemptID.String() {
 			return err
@@ -77,10 +80,23 @@ func (p *provider) before(ctx context.Context, l sdk.Launch, req *request, secre
 			return err
 		}
 	}
-	if secret != nil {
-		return create(kube.Secrets(p.session.Namespace, ""), secret)
+	if secret == nil {
+		return nil
 	}
-	return nil
+	err := create(kube.Secrets(p.session.Namespace, ""), secret)
+	if req.Policy != nil {
+		err = behind(err)
+	}
+	return err
+}
+
+// behind is the error of a call that comes after one that made something: that it
+// wasn't sent itself proves nothing of the launch.
+func behind(err error) error {
+	if sdk.IsUnreached(err) {
+		return sdk.Unclear(err)
+	}
+	return err
 }
 
 // adopt takes the Job that an earlier send of the launch has made.
@@ -128,7 +144,7 @@ const tidyFor = 10 * time.Second
 // refused tidies up behind a definite refusal, so that it left nothing, and gives
 // it its reason.
 func (p *provider) refused(ctx context.Context, name string, req *request, err error) error {
-	if !sdk.IsClear(err) {
+	if !sdk.IsClear(err) || sdk.IsUnreached(err) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyFor)
