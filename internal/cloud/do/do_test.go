@@ -133,6 +133,31 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
+// TestSlowReader: the time-out of an archive's download is the server's: a reader
+// may take longer over a line.
+func TestSlowReader(t *testing.T) {
+	const lines = 40000 // more than the buffers on the way hold
+	patience := 2 * time.Second
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		for i := range lines {
+			fmt.Fprintf(w, "line %d%s\n", i, strings.Repeat(".", 100))
+		}
+	})
+	x := open(t, Settings{CallTimeout: patience, Endpoint: url})
+	n := 0
+	for line, err := range x.ArchivedLog(t.Context(), "log", url+"/archive") {
+		if err != nil || !strings.HasPrefix(line, fmt.Sprintf("line %d.", n)) {
+			t.Fatalf("line %d: %.20q, %v", n, line, err)
+		}
+		if n++; n == 1 {
+			time.Sleep(patience + patience/2) //sleep: the reader is slow
+		}
+	}
+	if n != lines {
+		t.Errorf("%d lines", n)
+	}
+}
+
 // TestTokenStaysAtHome: the token goes to the API alone.
 func TestTokenStaysAtHome(t *testing.T) {
 	x := open(t, Settings{Endpoint: serve(t, func(http.ResponseWriter, *http.Request) {})})

@@ -192,8 +192,9 @@ func (x *Session) fetch(ctx context.Context, op, address string, line func(strin
 	var rest carry
 	in := bufio.NewReaderSize(answer.Body, 64<<10)
 	for {
-		part, err := in.ReadSlice('\n')
 		late.Reset(x.timeout)
+		part, err := in.ReadSlice('\n')
+		late.Stop() // the time that is taken over a line isn't the server's
 		if len(part) > 0 && !rest.add(string(part), line) {
 			return nil
 		}

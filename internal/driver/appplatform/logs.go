@@ -208,6 +208,7 @@ func (f *follower) live(ctx context.Context, address string, over bool) error {
 	pass := &pass{from: f.at}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// The silence is the log's: not the time that is taken over a line.
 	var quiet *time.Timer
 	if !f.follow {
 		quiet = time.AfterFunc(idle, cancel)
@@ -219,6 +220,9 @@ func (f *follower) live(ctx context.Context, address string, over bool) error {
 			return nil // it has been silent
 		case err != nil:
 			return f.broken(ctx, err)
+		}
+		if quiet != nil {
+			quiet.Stop()
 		}
 		if err := f.give(pass, raw); err != nil {
 			return err
