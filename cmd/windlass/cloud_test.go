@@ -102,8 +102,10 @@ func TestCloudInterrupt(t *testing.T) {
 		if !strings.Contains(out.String(), "bye\n") {
 			t.Errorf("the last words are missing: %q", out.String())
 		}
+		// Where the keeper took the run over in that moment it asks once more: it
+		// can't know whether the call that was cut off arrived.
 		calls := cloud.Calls().Calls(k.cancels)
-		if len(calls) < 1 || k.signs && len(calls) != 1 {
+		if len(calls) < 1 || k.signs && len(calls) > 2 {
 			t.Errorf("%d calls of %s", len(calls), k.cancels)
 		}
 		for _, c := range calls {
