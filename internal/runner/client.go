@@ -3,6 +3,8 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,9 +53,9 @@ type clientEntry struct {
 // that lookup reads, or in files, whose relative names start at the file's own
 // folder. Errors name the file and the client, and hold no token.
 func ReadClients(path string, lookup func(name string) (string, bool)) ([]Client, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil {
-		return nil, clientsError(path, fmt.Errorf("can't be read: %w", bare(err)))
+		return nil, clientsError(path, fmt.Errorf("can't be read: %w", err))
 	}
 	clients, err := parseClients(data, lookup, filepath.Dir(path))
 	if err != nil {
@@ -81,7 +83,9 @@ func parseClients(data []byte, lookup func(name string) (string, bool), dir stri
 		return nil, errors.New("names no clients")
 	}
 	var out []Client
-	for name, e := range f.Clients {
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(f.Clients)) {
+		e := f.Clients[name]
 		c := Client{Name: name, Profile: sdk.Profile(e.Profile), Secrets: e.Secrets, MaxJobs: e.MaxJobs}
 		token, err := e.token(lookup, dir)
 		if err == nil {
@@ -89,11 +93,13 @@ func parseClients(data []byte, lookup func(name string) (string, bool), dir stri
 			_, err = newAccount(c)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("client %s: %w", name, err)
+			wrong = append(wrong, fmt.Errorf("client %s: %w", name, err))
 		}
 		out = append(out, c)
 	}
-	slices.SortFunc(out, func(a, b Client) int { return strings.Compare(a.Name, b.Name) })
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
 	return out, nil
 }
 
@@ -114,9 +120,9 @@ func (e clientEntry) token(lookup func(name string) (string, bool), dir string) 
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		v, err := os.ReadFile(path)
+		v, err := readFile(path)
 		if err != nil {
-			return none, fmt.Errorf("token_file: %s can't be read: %w", path, bare(err))
+			return none, fmt.Errorf("token_file: %s can't be read: %w", path, err)
 		}
 		v = []byte(strings.TrimRight(string(v), "\r\n"))
 		return sdk.NewSecretValue(v), checkToken(v)
@@ -173,6 +179,24 @@ func newAccount(c Client) (*account, error) {
 		return nil, err
 	}
 	return &account{Client: c, allow: allow}, nil
+}
+
+// maxFile bounds, in bytes, what is read of a file of clients, a token's or one of
+// certificates.
+const maxFile = 1 << 20
+
+// readFile reads a small file. Errors don't name it.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, bare(err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("it has more than %d bytes", maxFile)
+	}
+	return data, bare(err)
 }
 
 // bare drops the path of a file error, which the caller names.

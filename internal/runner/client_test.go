@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +74,28 @@ func TestReadClients(t *testing.T) {
 	}
 	if _, err := ReadClients(filepath.Join(dir, "gone.yaml"), none); err == nil {
 		t.Error("reads a file that isn't there")
+	}
+}
+
+// TestReadClientsTellsAll: every client that is wrong is told of, in one order; a
+// file without an end is refused.
+func TestReadClientsTellsAll(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "clients.yaml")
+	text := "clients:\n  b: {profile: loose}\n  a: {token_env: GONE}\n  d: {}\n  c: {token_file: /dev/zero}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ReadClients(path, none)
+	at := -1
+	for _, part := range []string{"client a: token_env", "client b: ", "client c: token_file: /dev/zero can't be read: it has more than 1048576 bytes"} {
+		next := strings.Index(fmt.Sprint(err), part)
+		if next <= at {
+			t.Errorf("%q isn't told, or not in order: %v", part, err)
+		}
+		at = next
+	}
+	if _, err := ReadClients("/dev/zero", none); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
+		t.Errorf("a file without an end: %v", err)
 	}
 }
 

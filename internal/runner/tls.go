@@ -12,9 +12,9 @@ import (
 
 // readPool reads a file of CA certificates.
 func readPool(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path)
+	pem, err := readFile(path)
 	if err != nil {
-		return nil, tlsError(fmt.Errorf("%s can't be read: %w", path, bare(err)))
+		return nil, tlsError(fmt.Errorf("%s can't be read: %w", path, err))
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
