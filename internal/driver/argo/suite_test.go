@@ -210,7 +210,9 @@ func mutations() []drivertest.Mutation {
 // clusterMutations are those that Argo Server has no call for, too.
 func clusterMutations() []drivertest.Mutation {
 	sealed := func(s *sdk.JobSpec) { s.Secrets = map[string]sdk.SecretRef{"S": "secret://env/S"} }
-	return append(mutations(), drivertest.Mutation{Action: "pods.patch", Op: providertest.OpCancelJob}, drivertest.Mutation{Action: "secrets.create", Op: providertest.OpRunJob, Before: true, With: sealed})
+	// The stop ends the pod by itself, unless its job ignores it.
+	short := func(s *sdk.JobSpec) { s.Grace = new(2 * time.Second) }
+	return append(mutations(), drivertest.Mutation{Action: "pods.patch", Op: providertest.OpCancelJob, Stubborn: true, With: short}, drivertest.Mutation{Action: "secrets.create", Op: providertest.OpRunJob, Before: true, With: sealed})
 }
 
 func sealedWorld(change map[string]any) func(t testing.TB) *drivertest.World[*provider] {

@@ -23,6 +23,8 @@ type Mutation struct {
 	Before bool
 	// With changes the job's spec, so that the operation has the call to make.
 	With func(s *sdk.JobSpec)
+	// Stubborn says that a cancel makes it only while the job ignores a first signal.
+	Stubborn bool
 }
 
 const ranMark = "mutation"
@@ -55,8 +57,7 @@ func (w *World[P]) ready(p P, m Mutation) (call func(ctx context.Context) error,
 				}
 			}
 	case providertest.OpCancelJob:
-		h := start("sleep 100")
-		w.Running(p, h)
+		h := w.toCancel(p, m.Stubborn, start)
 		return func(ctx context.Context) error {
 				_, err := p.CancelJob(ctx, sdk.CancelJobRequest{Handle: h})
 				return err
@@ -86,6 +87,23 @@ func (w *World[P]) ready(p P, m Mutation) (call func(ctx context.Context) error,
 	}
 	w.T.Fatalf("%s: no test makes %s", m.Action, m.Op)
 	return nil, nil
+}
+
+// toCancel starts a job that runs until it is ended. One that is stubborn has
+// shown that it ignores the first signal.
+func (w *World[P]) toCancel(p P, stubborn bool, start func(script string) sdk.JobHandle) sdk.JobHandle {
+	w.T.Helper()
+	if !stubborn {
+		h := start("sleep 100")
+		w.Running(p, h)
+		return h
+	}
+	const deaf = "deaf"
+	before := w.Marked(deaf)
+	h := start("trap '' TERM; " + w.Mark(deaf) + "; sleep 100")
+	w.Running(p, h)
+	w.Eventually("job that ignores TERM", func() bool { return w.Marked(deaf) > before })
+	return h
 }
 
 // inDoubt reports whether an operation whose call's fate isn't known leaves
