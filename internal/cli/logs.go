@@ -123,6 +123,7 @@ func (o *logsOptions) run(ctx context.Context, fo control.FollowOptions) error {
 			return &runError{run.ID, err}
 		}
 		defer s.mind(ctx, run.ID)()
+		defer o.f.heed(ctx, s, run)()
 	}
 	out := newSink(o.f.Streams, run.ID, o.json)
 	out.render.Timestamps = o.timestamps

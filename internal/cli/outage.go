@@ -49,6 +49,20 @@ func (h *herald) wait(ctx context.Context, e Engine, until control.Milestone) (l
 	return e.Watch(ctx, h.run.ID, until, h.see)
 }
 
+// heed tells why a run stands still whose output is followed, until it is stopped.
+func (f *Factory) heed(ctx context.Context, s *Session, run ledger.Run) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		// Of what goes wrong here the output's own reader tells.
+		_, _ = f.newHerald(run, f.graceOf(run), f.Streams.note).wait(ctx, s.Engine, control.MilestoneFinished)
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
 func (h *herald) limit() time.Duration { return h.f.quiet() }
 
 func (f *Factory) quiet() time.Duration {

@@ -56,6 +56,24 @@ func TestSilenceIsTold(t *testing.T) {
 	}
 }
 
+// TestSilenceIsToldToFollowers: logs -f says so, too, rather than stand still.
+func TestSilenceIsToldToFollowers(t *testing.T) {
+	w, ids := seeded(t)
+	w.engine.logEnd = false
+	w.start(nil)
+	done := make(chan int, 1)
+	go func() { done <- run(t.Context(), w.f, []string{"logs", "-f", "running"}) }()
+	testwait.Until(t, soon, "follower", func() bool { w.engine.mu.Lock(); defer w.engine.mu.Unlock(); return w.engine.recovered > 0 })
+	w.engine.becomes(ids["running"], ledger.PhaseRunning, sdk.StateRunning, sdk.ReasonUnknown, "no answer since 2026-05-04T13:00:00Z: cut")
+	testwait.Until(t, soon, "line about the silence", func() bool {
+		return strings.Contains(w.err.String(), "gives no answer since 2026-05-04T13:00:00Z: cut; it is asked until it does")
+	})
+	w.engine.finish(ids["running"], sdk.StateFailed, sdk.ReasonNonzeroExit, ledger.Change{ExitCode: code(1)})
+	if got := testwait.Receive(t, soon, "exit", done); got != 0 {
+		t.Errorf("exit %d", got)
+	}
+}
+
 // TestPlanWithoutAnswer: a provider that is asked something before the launch and
 // leaves it without an answer is told of, attached and detached.
 func TestPlanWithoutAnswer(t *testing.T) {
