@@ -302,7 +302,7 @@ func TestDocker(t *testing.T) {
 	}
 	app, id = c.create(t, "nosuch", with(job("main", "true"), func(j *godo.AppJobSpec) { j.Image.Tag = "nosuch" }))
 	d := c.until(t, app.ID, id, godo.DeploymentPhase_Error)
-	if s := step(d, "deploy", "components", "main"); s.Reason.Code != codeInternal {
+	if s := step(d, "deploy", "components", "main"); s.Reason.Code != "" || !strings.Contains(s.Reason.Message, "could not be pulled: busybox:nosuch") {
 		t.Errorf("the reason is %v", s.Reason)
 	}
 	c.TuneKnobs(func(k *Knobs) { k.NoShell = true })
