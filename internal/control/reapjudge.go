@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
@@ -49,7 +50,7 @@ func (r *reaper) foreign(o sdk.OwnedObject) (bool, string) {
 	case o.Expires.IsZero():
 		return false, "belongs to another ledger and has no expiry"
 	case r.e.clock.Now().Before(o.Expires.Add(reapMargin)):
-		return false, "belongs to another ledger and has not expired"
+		return false, "belongs to another ledger and has not expired: it does at " + o.Expires.Add(reapMargin).UTC().Format(time.RFC3339)
 	case r.req.Owner == "" || o.Owner != r.req.Owner:
 		return false, fmt.Sprintf("belongs to another ledger and expired; --owner %s removes it", o.Owner)
 	}

@@ -155,3 +155,81 @@ func TestReapTellsCost(t *testing.T) {
 		})
 	}
 }
+
+// later is a clock that is ahead of this machine's.
+type later struct {
+	sdk.Clock
+	by time.Duration
+}
+
+func (c later) Now() time.Time { return c.Clock.Now().Add(c.by) }
+
+// TestReapOfAnothersLeftovers: what another ledger left behind stays until it has
+// expired, and then goes where its owner is named, and only there.
+func TestReapOfAnothersLeftovers(t *testing.T) {
+	for kind, build := range yards {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			y := build(t, run.NewScripted(func(run.Spec) run.Play { return run.Play{Stdout: []byte("done\n")} }))
+			gone := newSite(t, y)
+			e, p, shut := gone.open()
+			got, err := e.Submit(t.Context(), control.SubmitRequest{Provider: kind, Actor: "tester", Cleanup: control.CleanupNever,
+				Spec: y.spec(sdk.JobSpec{Image: "busybox:local", Args: sdk.Argv{"true"}})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := e.Wait(t.Context(), got.Run.ID, control.MilestoneFinished); err != nil || r.State != sdk.StateSucceeded {
+				t.Fatalf("%s, %v", r.State, err)
+			}
+			left := gone.listed(p)
+			if len(left) == 0 {
+				t.Fatal("nothing is left")
+			}
+			// A definition is shared by runs, costs nothing and has no expiry: it stays.
+			expires, perishable := time.Time{}, 0
+			for _, o := range left {
+				if !o.Expires.IsZero() {
+					perishable++
+				} else if !o.Shared {
+					t.Errorf("it has no expiry: %+v", o)
+				}
+				if o.Expires.After(expires) {
+					expires = o.Expires
+				}
+			}
+			shut()
+
+			reap := func(s *site, owner string) (removed int, why []string) {
+				e, _, shut := s.open()
+				defer shut()
+				for it, err := range e.Reap(t.Context(), control.ReapRequest{Owner: owner, Actor: "tester"}) {
+					if err != nil || it.Err != nil {
+						t.Fatalf("reap: %v, %v", err, it.Err)
+					}
+					if it.Removed {
+						removed++
+					}
+					why = append(why, it.Why)
+				}
+				return removed, why
+			}
+			if n, why := reap(newSite(t, y), "rig"); n != 0 {
+				t.Errorf("before they expired %d were removed: %q", n, why)
+			}
+			after := newSite(t, y)
+			after.clock = later{sdk.SystemClock(), max(time.Until(expires), 0) + 2*time.Hour}
+			for _, owner := range []string{"", "another"} {
+				if n, why := reap(after, owner); n != 0 || len(why) != len(left) {
+					t.Errorf("with the owner %q %d were removed: %q", owner, n, why)
+				}
+			}
+			if n, why := reap(after, "rig"); n != perishable {
+				t.Errorf("%d of %d were removed: %q", n, perishable, why)
+			}
+			_, p, _ = after.open()
+			if rest := after.listed(p); len(rest) != len(left)-perishable {
+				t.Errorf("left: %+v", rest)
+			}
+		})
+	}
+}

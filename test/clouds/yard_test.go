@@ -172,6 +172,8 @@ type site struct {
 	logs  *joblog.Store
 	// secrets are what the submitter has.
 	secrets sdk.SecretResolver
+	// clock is the engines' own, nil for this machine's.
+	clock sdk.Clock
 }
 
 func newSite(t *testing.T, y yard) *site {
@@ -207,7 +209,7 @@ func (s *site) open() (*control.Engine, sdk.Provider, func()) {
 		s.t.Fatal(err)
 	}
 	back := control.Backend{Name: d.Kind, Provider: p, Driver: &d, PollInterval: 100 * time.Millisecond}
-	e, err := control.New(s.t.Context(), control.Options{Store: s.store, Logs: s.logs, Providers: one{back}, StateDir: s.dir, Owner: "rig", Actor: "tester"})
+	e, err := control.New(s.t.Context(), control.Options{Store: s.store, Logs: s.logs, Providers: one{back}, StateDir: s.dir, Owner: "rig", Actor: "tester", Clock: s.clock})
 	if err != nil {
 		s.t.Fatal(err)
 	}
