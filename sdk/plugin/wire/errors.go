@@ -1,0 +1,200 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/windlass-run/windlass/sdk"
+	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
+)
+
+// An error travels in the trailers of a call, whose size a receiver bounds.
+const (
+	maxText  = 16 << 10
+	maxWords = 1 << 10
+)
+
+func clip(s string, n int) string {
+	s = plain(s)
+	if len(s) > n {
+		s = plain(s[:n-len("...")-2]) + "..."
+	}
+	return s
+}
+
+// code reads a number that is no code as Unknown.
+func code(n int32) sdk.Code {
+	if c := sdk.Code(n); c >= sdk.Canceled && c <= sdk.Unauthenticated {
+		return c
+	}
+	return sdk.Unknown
+}
+
+// EncodeError returns err as a message, and nil for nil. Everything of the outermost
+// sdk.Error travels but for the types of its causes, whose text does.
+func EncodeError(err error) *pb.Error {
+	if err == nil {
+		return nil
+	}
+	var e *sdk.Error
+	if !errors.As(err, &e) || e == nil {
+		e = &sdk.Error{Err: err}
+	}
+	m := &pb.Error{
+		Code: int32(code(int32(sdk.CodeOf(err)))), //nolint:gosec // a code that isn't one becomes Unknown
+		Op:   clip(e.Op, maxWords), Provider: clip(e.Provider, maxWords), Field: clip(e.Field, maxWords),
+		Retryable: e.Retryable, RetryAfter: span(e.RetryAfter), Unreached: e.Unreached,
+		Reason: clip(string(e.Reason), maxWords), Id: clip(e.ID, maxWords), Remedy: clip(e.Remedy, maxText),
+	}
+	if e.Err != nil {
+		cause := clip(e.Err.Error(), maxText)
+		m.Cause = &cause
+	}
+	if text := err.Error(); text != e.Error() {
+		text = clip(text, maxText)
+		m.Text = &text
+	}
+	return m
+}
+
+// DecodeError returns the error that EncodeError had, with the causes as text; nil is
+// nil. A number that is no code is Unknown, a reason that isn't one ReasonUnknown.
+func DecodeError(m *pb.Error) error {
+	if m == nil {
+		return nil
+	}
+	e, text := decodeError(m, nil)
+	return worded(e, text)
+}
+
+// decodeError returns the error, and the text of what was wrapped around it.
+func decodeError(m *pb.Error, st *status.Status) (*sdk.Error, *string) {
+	c := reply("read error")
+	e := &sdk.Error{
+		Code: code(m.GetCode()), Op: m.GetOp(), Provider: m.GetProvider(), Field: m.GetField(),
+		Retryable: m.GetRetryable(), Unreached: m.GetUnreached(),
+		Reason: reason(m.GetReason()), ID: m.GetId(), Remedy: m.GetRemedy(),
+	}
+	// A wait that can't be read is none given; nothing else of the error is worse for it.
+	e.RetryAfter = max(c.duration("retry_after", m.GetRetryAfter()), 0)
+	text := e.Code.String()
+	if m.Cause != nil {
+		text = m.GetCause()
+	}
+	switch {
+	case st != nil:
+		e.Err = &remote{st: st, text: text}
+	case m.Cause != nil:
+		e.Err = errors.New(text)
+	}
+	return e, m.Text
+}
+
+func worded(e *sdk.Error, text *string) error {
+	if text == nil {
+		return e
+	}
+	return &wrapped{text: *text, err: e}
+}
+
+// wrapped has the words of an error that was wrapped around another.
+type wrapped struct {
+	text string
+	err  *sdk.Error
+}
+
+func (w *wrapped) Error() string { return w.text }
+func (w *wrapped) Unwrap() error { return w.err }
+
+// remote is a cause on the other side; status.FromError finds its status.
+type remote struct {
+	st   *status.Status
+	text string
+	err  error
+}
+
+func (r *remote) Error() string              { return r.text }
+func (r *remote) GRPCStatus() *status.Status { return r.st }
+func (r *remote) Unwrap() error              { return r.err }
+
+// ended returns the error of a context that has ended or whose time is over, or nil.
+// A deadline is known on both sides, and the other may see it first.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Status returns err as the error of a gRPC call whose context is ctx, with
+// windlass.provider.v1.Error as its detail. What failed because the caller left or
+// its time is over is not retryable.
+func Status(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	m := EncodeError(err)
+	if ended(ctx) != nil {
+		m.Retryable = false
+	}
+	st := status.New(codes.Code(m.GetCode()), clip(err.Error(), maxWords)) //nolint:gosec // 1 to 16
+	with, failed := st.WithDetails(m)
+	if failed != nil {
+		return st.Err()
+	}
+	return with.Err()
+}
+
+// FromStatus returns the error of a gRPC call that ctx was given to as the contract's:
+// what Status had, with gRPC's status to be found by status.FromError. The caller's
+// own cancel or deadline is never retryable, and errors.Is finds it.
+//
+// A status without the detail comes from gRPC itself, or from a plugin that knows no
+// more: its code counts, but for ResourceExhausted, which is how gRPC refuses a message
+// that is too long, at either end; it proves nothing, and becomes Internal.
+func FromStatus(ctx context.Context, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		if own := ended(ctx); own != nil {
+			return &sdk.Error{Code: sdk.CodeOf(own), Op: op, Err: fmt.Errorf("%w: %w", own, err)}
+		}
+		return &sdk.Error{Code: sdk.Internal, Op: op, Err: err}
+	}
+	own := ended(ctx)
+	for _, d := range st.Details() {
+		if m, ok := d.(*pb.Error); ok {
+			e, text := decodeError(m, st)
+			e.Retryable = e.Retryable && own == nil
+			return worded(e, text)
+		}
+	}
+	e := &sdk.Error{Code: code(int32(st.Code())), Op: op} //nolint:gosec // anything else becomes Unknown
+	text := plain(st.Message())
+	if text == "" {
+		text = st.Code().String()
+	}
+	switch e.Code {
+	case sdk.Canceled, sdk.DeadlineExceeded, sdk.Unavailable, sdk.Unknown, sdk.Internal:
+		if own != nil {
+			e.Code = sdk.CodeOf(own)
+			e.Err = &remote{st: st, text: own.Error() + ": " + text, err: own}
+			return e
+		}
+		e.Retryable = e.Code == sdk.Unavailable || e.Code == sdk.DeadlineExceeded
+	case sdk.ResourceExhausted:
+		e.Code = sdk.Internal
+	}
+	e.Err = &remote{st: st, text: text}
+	return e
+}
