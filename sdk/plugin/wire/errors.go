@@ -46,7 +46,7 @@ func EncodeError(err error) *pb.Error {
 		e = &sdk.Error{Err: err}
 	}
 	m := &pb.Error{
-		Code: int32(code(int32(sdk.CodeOf(err)))), //nolint:gosec // a code that isn't one becomes Unknown
+		Code: int32(code(int32(sdk.CodeOf(err)))), // what is no code becomes Unknown
 		Op:   clip(e.Op, maxWords), Provider: clip(e.Provider, maxWords), Field: clip(e.Field, maxWords),
 		Retryable: e.Retryable, RetryAfter: span(e.RetryAfter), Unreached: e.Unreached,
 		Reason: clip(string(e.Reason), maxWords), Id: clip(e.ID, maxWords), Remedy: clip(e.Remedy, maxText),
@@ -145,7 +145,7 @@ func Status(ctx context.Context, err error) error {
 	if ended(ctx) != nil {
 		m.Retryable = false
 	}
-	st := status.New(codes.Code(m.GetCode()), clip(err.Error(), maxWords)) //nolint:gosec // 1 to 16
+	st := status.New(codes.Code(m.GetCode()), clip(err.Error(), maxWords))
 	with, failed := st.WithDetails(m)
 	if failed != nil {
 		return st.Err()
@@ -179,7 +179,7 @@ func FromStatus(ctx context.Context, op string, err error) error {
 			return worded(e, text)
 		}
 	}
-	e := &sdk.Error{Code: code(int32(st.Code())), Op: op} //nolint:gosec // anything else becomes Unknown
+	e := &sdk.Error{Code: code(int32(st.Code())), Op: op}
 	text := plain(st.Message())
 	if text == "" {
 		text = st.Code().String()

@@ -211,9 +211,9 @@ func detail(t *testing.T, err error) *pb.Error {
 // TestBareStatus reads what gRPC itself says, or a plugin that knows no details.
 func TestBareStatus(t *testing.T) {
 	for _, c := range []struct {
-		code            codes.Code
-		want            sdk.Code
-		retry, isClear_ bool
+		code         codes.Code
+		want         sdk.Code
+		retry, proof bool
 	}{
 		{codes.Unavailable, sdk.Unavailable, true, false},
 		{codes.DeadlineExceeded, sdk.DeadlineExceeded, true, false},
@@ -224,7 +224,7 @@ func TestBareStatus(t *testing.T) {
 		{codes.Code(99), sdk.Unknown, false, false},
 	} {
 		err := wire.FromStatus(t.Context(), "run job", status.Error(c.code, "words"))
-		if sdk.CodeOf(err) != c.want || sdk.IsRetryable(err) != c.retry || sdk.IsClear(err) != c.isClear_ {
+		if sdk.CodeOf(err) != c.want || sdk.IsRetryable(err) != c.retry || sdk.IsClear(err) != c.proof {
 			t.Errorf("%v: code %v, retryable %v, clear %v", c.code, sdk.CodeOf(err), sdk.IsRetryable(err), sdk.IsClear(err))
 		}
 		if got := status.Code(err); got != c.code {
