@@ -1,0 +1,256 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/windlass-run/windlass/sdk"
+	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
+	"github.com/windlass-run/windlass/sdk/plugin/wire"
+)
+
+// Server serves one driver. It is safe for concurrent use.
+type Server struct {
+	driver sdk.Driver
+
+	mu       sync.Mutex
+	sessions map[string]*session
+}
+
+// session is one provider that the host has open, from its Callbacks or its Open on.
+type session struct {
+	callbacks *callbacks   // nil while the host keeps none
+	provider  sdk.Provider // nil until Open has returned
+	opening   bool
+	closed    chan struct{} // closed by Close
+}
+
+// Register registers the services of a driver on r. A driver without a kind or Open is
+// InvalidArgument.
+func Register(r grpc.ServiceRegistrar, d sdk.Driver) (*Server, error) {
+	if d.Kind == "" || d.Open == nil {
+		return nil, sdk.Errorf(sdk.InvalidArgument, "register plugin", "the driver has no kind or no Open")
+	}
+	s := &Server{driver: d, sessions: map[string]*session{}}
+	pb.RegisterProviderServiceServer(r, &provider{s: s})
+	for _, row := range sdk.Capabilities() {
+		register, ok := s.service(row.Name)
+		if !ok {
+			return nil, sdk.Errorf(sdk.Internal, "register plugin", "capability %s has no service", row.Name)
+		}
+		register(r)
+	}
+	return s, nil
+}
+
+// service returns what registers the service of a capability.
+func (s *Server) service(capability string) (func(grpc.ServiceRegistrar), bool) {
+	switch capability {
+	case sdk.Runner().String():
+		return func(r grpc.ServiceRegistrar) { pb.RegisterJobRunnerServiceServer(r, &runner{s: s}) }, true
+	case sdk.Finder().String():
+		return func(r grpc.ServiceRegistrar) { pb.RegisterJobFinderServiceServer(r, &finder{s: s}) }, true
+	case sdk.Canceler().String():
+		return func(r grpc.ServiceRegistrar) { pb.RegisterJobCancelerServiceServer(r, &canceler{s: s}) }, true
+	case sdk.Cleaner().String():
+		return func(r grpc.ServiceRegistrar) { pb.RegisterJobCleanerServiceServer(r, &cleaner{s: s}) }, true
+	case sdk.Logger().String():
+		return func(r grpc.ServiceRegistrar) { pb.RegisterJobLoggerServiceServer(r, &logger{s: s}) }, true
+	case sdk.Batcher().String():
+		return func(r grpc.ServiceRegistrar) { pb.RegisterJobBatcherServiceServer(r, &batcher{s: s}) }, true
+	case sdk.Watcher().String():
+		return func(r grpc.ServiceRegistrar) { pb.RegisterJobWatcherServiceServer(r, &watcher{s: s}) }, true
+	case sdk.Lister().String():
+		return func(r grpc.ServiceRegistrar) { pb.RegisterOwnedListerServiceServer(r, &lister{s: s}) }, true
+	case sdk.Renewer().String():
+		return func(r grpc.ServiceRegistrar) { pb.RegisterExpiryRenewerServiceServer(r, &renewer{s: s}) }, true
+	}
+	return nil, false
+}
+
+// Close closes every provider that is open, for a process that ends. Jobs go on.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	names := make([]string, 0, len(s.sessions))
+	for name := range s.sessions {
+		names = append(names, name)
+	}
+	s.mu.Unlock()
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, s.close(name))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) close(name string) error {
+	s.mu.Lock()
+	ses := s.sessions[name]
+	if ses == nil {
+		s.mu.Unlock()
+		return nil // closed already, or never opened
+	}
+	delete(s.sessions, name)
+	close(ses.closed)
+	opened := ses.provider
+	s.mu.Unlock()
+	if opened == nil {
+		return nil // an Open that goes on closes what it gets
+	}
+	return opened.Close()
+}
+
+// at returns the session of that name, made where it isn't there; mu is held.
+func (s *Server) at(name string) *session {
+	ses := s.sessions[name]
+	if ses == nil {
+		ses = &session{closed: make(chan struct{})}
+		s.sessions[name] = ses
+	}
+	return ses
+}
+
+// sessionName reads which session a call is for.
+func sessionName(ctx context.Context) (string, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if v := md.Get(wire.SessionKey); len(v) == 1 && v[0] != "" {
+		return v[0], nil
+	}
+	return "", sdk.Errorf(sdk.InvalidArgument, "find session", "the call has no metadata %s", wire.SessionKey)
+}
+
+// session returns the open provider that a call is for. A session that isn't open is
+// FailedPrecondition: NotFound would say that a job isn't there.
+func (s *Server) session(ctx context.Context) (*session, error) {
+	name, err := sessionName(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ses := s.sessions[name]; ses != nil && ses.provider != nil {
+		return ses, nil
+	}
+	return nil, sdk.Errorf(sdk.FailedPrecondition, "find session", "session %q is not open", name)
+}
+
+// of returns a capability of the provider that a call is for.
+func of[C any](ctx context.Context, s *Server, c sdk.Capability[C]) (C, *session, error) {
+	var none C
+	ses, err := s.session(ctx)
+	if err != nil {
+		return none, nil, err
+	}
+	v, ok := sdk.Of(ses.provider, c)
+	if !ok {
+		return none, nil, sdk.Absent(ses.provider.Info().Name, c.String())
+	}
+	return v, ses, nil
+}
+
+func isNil(p sdk.Provider) bool {
+	if p == nil {
+		return true
+	}
+	v := reflect.ValueOf(p)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// provider serves what every plugin has.
+type provider struct {
+	pb.UnimplementedProviderServiceServer
+	s *Server
+}
+
+func (p *provider) Describe(ctx context.Context, _ *pb.DescribeRequest) (*pb.DescribeResponse, error) {
+	m, err := wire.EncodeDescribeResponse(p.s.driver)
+	return m, wire.Status(ctx, err)
+}
+
+func (p *provider) Open(ctx context.Context, m *pb.OpenRequest) (*pb.OpenResponse, error) {
+	out, err := p.s.open(ctx, m)
+	return out, wire.Status(ctx, err)
+}
+
+func (s *Server) open(ctx context.Context, m *pb.OpenRequest) (*pb.OpenResponse, error) {
+	name, r, err := wire.DecodeOpenRequest(m)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	ses := s.at(name)
+	if ses.opening || ses.provider != nil {
+		s.mu.Unlock()
+		return nil, sdk.Errorf(sdk.AlreadyExists, "open provider", "session %q is open already", name)
+	}
+	ses.opening = true
+	s.mu.Unlock()
+
+	r = r.Filled()
+	r.Secrets = &resolver{s: s, session: name}
+	r.IDs = sdk.NewIDSource(r.Clock)
+	opened, err := s.driver.Open(ctx, r)
+	if err == nil && isNil(opened) {
+		err = sdk.Errorf(sdk.Internal, "open provider", "the driver's Open returned nothing")
+	}
+	var out *pb.OpenResponse
+	if err == nil {
+		if out, err = wire.EncodeOpenResponse(opened.Info(), sdk.CapabilityNames(opened)); err != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ses.opening = false
+	live := s.sessions[name] == ses
+	switch {
+	case err != nil:
+		if live && ses.callbacks == nil {
+			delete(s.sessions, name)
+		}
+		return nil, err
+	case !live:
+		return nil, errors.Join(sdk.Errorf(sdk.Canceled, "open provider", "session %q was closed meanwhile", name), opened.Close())
+	}
+	ses.provider = opened
+	return out, nil
+}
+
+func (p *provider) Info(ctx context.Context, _ *pb.InfoRequest) (*pb.InfoResponse, error) {
+	ses, err := p.s.session(ctx)
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	m, err := wire.EncodeInfoResponse(ses.provider.Info())
+	return m, wire.Status(ctx, err)
+}
+
+func (p *provider) Check(ctx context.Context, _ *pb.CheckRequest) (*pb.CheckResponse, error) {
+	ses, err := p.s.session(ctx)
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	res, err := ses.provider.Check(ctx, sdk.CheckRequest{})
+	if err != nil {
+		return nil, wire.Status(ctx, err)
+	}
+	m, err := wire.EncodeCheckResponse(res)
+	return m, wire.Status(ctx, err)
+}
+
+func (p *provider) Close(ctx context.Context, _ *pb.CloseRequest) (*pb.CloseResponse, error) {
+	name, err := sessionName(ctx)
+	if err == nil {
+		err = p.s.close(name)
+	}
+	if err != nil {
+		return nil, wire.Status(ctx, fmt.Errorf("close provider: %w", err))
+	}
+	return &pb.CloseResponse{}, nil
+}
