@@ -113,6 +113,10 @@ func replies[C, A, B, M, N any](stream grpc.ServerStreamingServer[N], s *Server,
 			}
 		}
 	}
+	if ctx.Err() != nil {
+		// A driver may just stop; that must not pass for an end of its own.
+		return wire.Status(ctx, sdk.Errorf(sdk.Canceled, "stream", "the session was closed"))
+	}
 	return nil
 }
 

@@ -361,6 +361,9 @@ func TestWatchAndFollowEnd(t *testing.T) {
 	}
 	for {
 		if m, err := logs.Recv(); err != nil {
+			if got := wire.FromStatus(t.Context(), "logs", err); sdk.IsRetryable(got) || errors.Is(err, io.EOF) {
+				t.Errorf("a log whose session was closed ended with %v", got)
+			}
 			break
 		} else if m.GetEnd() != nil {
 			t.Error("a log whose session was closed came to an end")

@@ -22,7 +22,7 @@ func (c *coder) object(o sdk.OwnedObject) *pb.OwnedObject {
 		Type: o.Type, Id: o.ID, Name: o.Name, RunId: idBytes(o.RunID), AttemptId: idBytes(o.AttemptID), Owner: o.Owner, LedgerId: o.LedgerID,
 		CreatedAt: c.stamp("object.created_at", o.CreatedAt), Started: c.stamp("object.started", o.Started),
 		Ended: c.stamp("object.ended", o.Ended), Expires: c.stamp("object.expires", o.Expires),
-		Live: o.Live, Shared: o.Shared, State: o.State,
+		Live: o.Live, Shared: o.Shared, State: plain(o.State),
 	}
 	if o.Size != (sdk.OwnedSize{}) {
 		m.Size = &pb.OwnedSize{Cpu: o.Size.CPU, Memory: o.Size.Memory, Disk: o.Size.Disk, Class: o.Size.Class}
