@@ -155,14 +155,11 @@ func (c *coder) count(field string, n int32) int {
 	return int(n)
 }
 
-// version refuses what a newer program wrote.
+// version refuses a reply that a newer program wrote. In a request it passes: the
+// driver says of each handle, launch and spec by itself that it is too new.
 func (c *coder) version(field string, v int32, newest int) int {
-	if int(v) > newest && c.err == nil {
-		code := sdk.FailedPrecondition
-		if c.code == sdk.Internal {
-			code = sdk.Internal
-		}
-		c.err = &sdk.Error{Code: code, Op: c.op, Field: field, Remedy: "use a newer windlass",
+	if int(v) > newest && c.code == sdk.Internal && c.err == nil {
+		c.err = &sdk.Error{Code: sdk.Internal, Op: c.op, Field: field, Remedy: "use a newer windlass",
 			Err: fmt.Errorf("version %d, this program reads up to %d", v, newest)}
 	}
 	return c.count(field, v)

@@ -246,12 +246,12 @@ func TestBareStatus(t *testing.T) {
 // the job may have been made.
 func TestTooLong(t *testing.T) {
 	f := &failing{status: func(ctx context.Context) error {
-		return wire.Status(ctx, sdk.Errorf(sdk.NotFound, "job status", "%s", strings.Repeat("\xffé", 5<<20)))
+		return wire.Status(ctx, sdk.Errorf(sdk.NotFound, "job status", "%s", strings.Repeat("\xffé", 1<<20)))
 	}}
 	client, conn := dial(t, f)
 	_, err := client.JobStatus(t.Context(), &pb.JobStatusRequest{})
 	if got := wire.FromStatus(t.Context(), "job status", err); !errors.Is(got, sdk.NotFound) || len(got.Error()) > 64<<10 {
-		t.Errorf("an error of 15 MB came back as %v with %d bytes", sdk.CodeOf(got), len(got.Error()))
+		t.Errorf("an error of 3 MB came back as %v with %d bytes", sdk.CodeOf(got), len(got.Error()))
 	}
 	small := pb.NewJobRunnerServiceClient(conn)
 	_, err = small.JobStatus(t.Context(), &pb.JobStatusRequest{Handle: &pb.JobHandle{Id: strings.Repeat("x", 64)}}, grpc.MaxCallSendMsgSize(16))
