@@ -29,6 +29,15 @@ func plain(err error) error {
 	return err
 }
 
+// Behind is the error of a call that comes after one that made a part of a launch:
+// that it wasn't sent itself proves nothing of the launch.
+func Behind(err error) error {
+	if sdk.IsUnreached(err) {
+		return sdk.Unclear(err)
+	}
+	return err
+}
+
 // credentialsFailed reports whether a call wasn't sent since the kubeconfig's
 // plugin gave no credentials. client-go has no type for that.
 func credentialsFailed(err error) bool {

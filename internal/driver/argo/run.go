@@ -40,8 +40,8 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		}
 	}
 	made, err := p.client.Create(ctx, opRun, &req.Workflow)
-	if secret != nil && sdk.IsUnreached(err) {
-		err = sdk.Unclear(err) // the Secret was made
+	if secret != nil {
+		err = kube.Behind(err)
 	}
 	adopted := sdk.CodeOf(err) == sdk.AlreadyExists
 	if adopted {
@@ -83,7 +83,7 @@ func (p *provider) before(ctx context.Context, l sdk.Launch, secret *corev1.Secr
 	at.Name = secret.Name
 	var is metav1.PartialObjectMetadata
 	if e := p.spend(ctx, opRun, func() error { return p.session.Get(ctx, opRun, at.Metadata(), nil, &is) }); e != nil {
-		return sdk.Unclear(e) // an earlier send has made something
+		return kube.Behind(e)
 	}
 	if is.Labels[sdk.LabelAttempt] != l.AttemptID.String() {
 		return err

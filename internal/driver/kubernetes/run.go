@@ -41,7 +41,7 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		return p.session.Create(ctx, opRun, kube.Jobs(p.session.Namespace, ""), &req.Job, &made)
 	})
 	if req.Policy != nil || secret != nil {
-		err = behind(err)
+		err = kube.Behind(err)
 	}
 	adopted := sdk.CodeOf(err) == sdk.AlreadyExists
 	if adopted {
@@ -68,7 +68,7 @@ func (p *provider) before(ctx context.Context, l sdk.Launch, req *request, secre
 		at.Name = req.Job.Name
 		var is metav1.PartialObjectMetadata
 		if e := p.spend(ctx, opRun, func() error { return p.session.Get(ctx, opRun, at.Metadata(), nil, &is) }); e != nil {
-			return behind(e)
+			return kube.Behind(e)
 		}
 		if is.Labels[sdk.LabelAttempt] != l.AttemptID.String() {
 			return err
@@ -85,16 +85,7 @@ func (p *provider) before(ctx context.Context, l sdk.Launch, req *request, secre
 	}
 	err := create(kube.Secrets(p.session.Namespace, ""), secret)
 	if req.Policy != nil {
-		err = behind(err)
-	}
-	return err
-}
-
-// behind is the error of a call that comes after one that made something: that it
-// wasn't sent itself proves nothing of the launch.
-func behind(err error) error {
-	if sdk.IsUnreached(err) {
-		return sdk.Unclear(err)
+		err = kube.Behind(err)
 	}
 	return err
 }
