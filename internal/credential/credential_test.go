@@ -21,6 +21,7 @@ func TestResolve(t *testing.T) {
 		name, kind string
 		mode       config.CredentialMode
 		env        []string
+		conf       string
 		want       map[string]string
 		err        string
 		code       sdk.Code
@@ -49,9 +50,13 @@ func TestResolve(t *testing.T) {
 		{name: "no kubeconfig", kind: "argo", code: sdk.Unauthenticated, err: "set KUBECONFIG"},
 		{name: "Argo Server's token", kind: "argo", env: []string{"ARGO_TOKEN=t"}, want: map[string]string{"ARGO_TOKEN": "t"}},
 		{name: "kubeconfig beside a token", kind: "argo", env: []string{"ARGO_TOKEN=t", "KUBECONFIG=/k"}, want: map[string]string{"ARGO_TOKEN": "t", "KUBECONFIG": "/k"}},
+		{name: "a kubeconfig of the config", kind: "kubernetes", conf: `{"kubeconfig":"/c"}`, want: map[string]string{}},
+		{name: "a kubeconfig of the config, for Argo", kind: "argo", conf: `{"kubeconfig":"/c"}`, env: all, want: map[string]string{"KUBECONFIG": "/k"}},
+		{name: "an empty one of the config", kind: "kubernetes", conf: `{"kubeconfig":""}`, code: sdk.Unauthenticated, err: "set KUBECONFIG, or kubeconfig in the provider's config; or write"},
+		{name: "no kind for it", kind: "aws-ecs", conf: `{"kubeconfig":"/c"}`, code: sdk.Unauthenticated, err: "set AWS_ACCESS_KEY_ID"},
 		{name: "bad mode", kind: "docker", mode: "all", code: sdk.InvalidArgument, err: `no mode is called "all"`},
 	} {
-		got, err := FromEnv(config.EnvOf(c.env), nil).ResolveCredentials(t.Context(), ResolveRequest{Provider: "prod", Kind: c.kind, Mode: c.mode})
+		got, err := FromEnv(config.EnvOf(c.env), nil).ResolveCredentials(t.Context(), ResolveRequest{Provider: "prod", Kind: c.kind, Mode: c.mode, Config: json.RawMessage(c.conf)})
 		if c.err != "" {
 			if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), "provider prod") || strings.Contains(err.Error(), "canary") {
 				t.Errorf("%s: got %v, want %s with %q", c.name, err, c.code, c.err)

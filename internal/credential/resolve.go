@@ -61,7 +61,7 @@ func (f *fromEnv) ResolveCredentials(ctx context.Context, r ResolveRequest) (Cre
 		take(set.Names)
 		take(set.Optional)
 	}
-	if !ok && row.Needed && !ambient {
+	if !ok && row.Needed && !ambient && !row.named(r.Config) {
 		return Credentials{}, f.missing(r, row)
 	}
 	take(row.Also)
@@ -79,6 +79,16 @@ func (r Row) complete(env config.Env) (Set, bool) {
 		}
 	}
 	return Set{}, false
+}
+
+// named reports whether a provider's config names the file with its credentials.
+func (r Row) named(conf json.RawMessage) bool {
+	members := map[string]any{}
+	if r.File == "" || json.Unmarshal(conf, &members) != nil {
+		return false
+	}
+	file, ok := members[r.File].(string)
+	return ok && file != ""
 }
 
 func absent(env config.Env, s Set) []string {
@@ -115,6 +125,9 @@ func (f *fromEnv) missing(r ResolveRequest, row Row) error {
 		alternatives := strings.Join(rests, ", or ")
 		return fail(r, sdk.Unauthenticated, ErrMissing, "set "+alternatives+" too, or write credentials: ambient in the provider's entry to use the vendor's own chain",
 			"%s %s set, but not %s", words(have), is, alternatives)
+	}
+	if row.File != "" {
+		ways = append(ways, row.File+" in the provider's config")
 	}
 	return fail(r, sdk.Unauthenticated, ErrMissing, "set "+strings.Join(ways, ", or ")+"; or write credentials: ambient in the provider's entry to use the vendor's own chain",
 		"no credentials are in the environment")

@@ -19,6 +19,9 @@ type Row struct {
 	Endpoints []string
 	// Scheme is that of a pocket cloud's endpoint, http where it is empty.
 	Scheme string
+	// File is the member of the provider's config that names a file with all of its
+	// credentials; a set isn't needed then.
+	File string
 	// Needed: without a complete set, and without ambient, nothing works.
 	Needed bool
 }
@@ -42,6 +45,7 @@ func Table() []Row {
 	docker := []string{"DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_TLS", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "DOCKER_CONFIG", "DOCKER_CONTEXT"}
 	kube := Row{
 		Sets:    []Set{{Names: []string{"KUBECONFIG"}}},
+		File:    "kubeconfig",
 		Ambient: []string{"HOME", "USERPROFILE", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"},
 		Needed:  true,
 	}
@@ -64,7 +68,7 @@ func Table() []Row {
 		{Kind: "docker", Also: docker, Ambient: []string{"HOME", "USERPROFILE", "SSH_AUTH_SOCK"}},
 		{Kind: "compose", Also: docker, Ambient: []string{"HOME", "USERPROFILE", "SSH_AUTH_SOCK"}},
 		as(kube, "kubernetes"),
-		{Kind: "argo", Sets: append(kube.Sets, Set{Names: []string{"ARGO_TOKEN"}}), Also: []string{"ARGO_TOKEN"}, Ambient: kube.Ambient, Needed: true},
+		{Kind: "argo", Sets: append(kube.Sets, Set{Names: []string{"ARGO_TOKEN"}}), Also: []string{"ARGO_TOKEN"}, File: kube.File, Ambient: kube.Ambient, Needed: true},
 		as(aws, "aws-ecs"),
 		as(aws, "aws-batch"),
 		{

@@ -87,7 +87,11 @@ func TestOpen(t *testing.T) {
 		"home":              {Settings{Credentials: map[string]string{"HOME": home}, Ambient: true}, "https://k8s.example:6443", "default", 0},
 		"home, not ambient": {Settings{Credentials: map[string]string{"HOME": home}}, "", "", sdk.Unauthenticated},
 		"no file":           {Settings{Credentials: map[string]string{"KUBECONFIG": "/nowhere/config"}}, "", "", sdk.Unauthenticated},
-		"pod, not ambient":  {Settings{Credentials: pod, Account: account}, "", "", sdk.Unauthenticated},
+		"a file that is named": {Settings{File: file["KUBECONFIG"], Credentials: map[string]string{"KUBECONFIG": "/nowhere/config"}},
+			"https://k8s.example:6443", "default", 0},
+		"a file that isn't there": {Settings{File: "/nowhere/config", Credentials: file}, "", "", sdk.Unauthenticated},
+		"none, and within a pod":  {Settings{File: "/nowhere/config", Credentials: pod, Account: account, Ambient: true}, "", "", sdk.Unauthenticated},
+		"pod, not ambient":        {Settings{Credentials: pod, Account: account}, "", "", sdk.Unauthenticated},
 	} {
 		x, err := Open(k.s)
 		if k.code != 0 {
@@ -103,6 +107,34 @@ func TestOpen(t *testing.T) {
 	// A pod's authority must be there to be trusted.
 	if _, err := Open(Settings{Credentials: pod, Account: account, Ambient: true}); err == nil {
 		t.Error("a pod without a certificate authority is taken")
+	}
+}
+
+// TestNamedFileIsHarmless: a kubeconfig that a provider's config names has no program
+// run, and no file read for a token, since others may have written that config. One
+// that KUBECONFIG names may.
+func TestNamedFileIsHarmless(t *testing.T) {
+	secret := write(t, "id", "canary-of-a-file")
+	for name, user := range map[string]string{
+		"exec":      `{"exec":{"apiVersion":"client.authentication.k8s.io/v1","command":"/bin/true","interactiveMode":"Never"}}`,
+		"tokenFile": `{"tokenFile":"` + secret + `"}`,
+		"provider":  `{"auth-provider":{"name":"oidc"}}`,
+	} {
+		c := config(t, "https://k8s.example:6443", user)
+		x, err := Open(Settings{File: c["KUBECONFIG"]})
+		var e *sdk.Error
+		if x != nil || !errors.As(err, &e) || e.Code != sdk.InvalidArgument || e.Field != "config.kubeconfig" || !strings.Contains(e.Remedy, "KUBECONFIG") || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if name == "provider" {
+			continue // client-go has none of them any more
+		}
+		if _, err := Open(Settings{Credentials: c}); err != nil {
+			t.Errorf("%s by KUBECONFIG: %v", name, err)
+		}
+	}
+	if _, err := Open(Settings{File: config(t, "https://k8s.example:6443", `{"token":"t"}`)["KUBECONFIG"]}); err != nil {
+		t.Errorf("a token: %v", err)
 	}
 }
 

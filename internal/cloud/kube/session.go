@@ -28,6 +28,10 @@ type Settings struct {
 	Provider string
 	// Context is one of the kubeconfig's; empty is its current one.
 	Context string
+	// File is the kubeconfig; empty leaves it to Credentials. It stands in a file that
+	// others may have written, and so it may have no program run, nor a token read
+	// from elsewhere.
+	File string
 	// Namespace is empty for the context's own, or the pod's within a cluster.
 	Namespace string
 	// Credentials has KUBECONFIG and, where Ambient allows them, HOME and
@@ -62,7 +66,8 @@ const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 const defaultTimeout = 30 * time.Second
 
-// Open finds the cluster as kubectl does: by KUBECONFIG, else by the file in the
+// Open finds the cluster by the file that is named, else as kubectl does: by
+// KUBECONFIG, else by the file in the
 // home folder, else as a pod. It makes no call.
 func Open(s Settings) (*Session, error) {
 	cfg, namespace, err := load(s)
@@ -111,9 +116,13 @@ func Open(s Settings) (*Session, error) {
 // load returns the config and the namespace that it names.
 func load(s Settings) (*rest.Config, string, error) {
 	var files []string
-	if v := s.Credentials["KUBECONFIG"]; v != "" {
-		files = filepath.SplitList(v)
-	} else if s.Ambient {
+	named := s.Credentials["KUBECONFIG"]
+	switch {
+	case s.File != "":
+		named, files = s.File, []string{s.File}
+	case named != "":
+		files = filepath.SplitList(named)
+	case s.Ambient:
 		for _, name := range []string{"HOME", "USERPROFILE"} {
 			if home := s.Credentials[name]; home != "" {
 				files = append(files, filepath.Join(home, ".kube", "config"))
@@ -127,12 +136,12 @@ func load(s Settings) (*rest.Config, string, error) {
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	host := s.Credentials["KUBERNETES_SERVICE_HOST"]
-	if len(raw.Contexts) == 0 && s.Credentials["KUBECONFIG"] == "" && s.Ambient && host != "" {
+	if len(raw.Contexts) == 0 && named == "" && s.Ambient && host != "" {
 		return inCluster(s, host)
 	}
 	if len(raw.Contexts) == 0 {
 		return nil, "", &sdk.Error{Code: sdk.Unauthenticated, Op: "open provider", Provider: s.Provider, Reason: sdk.ReasonCredentials,
-			Err: fmt.Errorf("no context is in the kubeconfig %s", strings.Join(files, ", ")), Remedy: "set KUBECONFIG to a file that has one"}
+			Err: fmt.Errorf("no context is in the kubeconfig %s", strings.Join(files, ", ")), Remedy: "set kubeconfig in the provider's config, or KUBECONFIG, to a file that has one"}
 	}
 	if name := s.Context; name != "" && raw.Contexts[name] == nil {
 		return nil, "", fmt.Errorf("config.context: the kubeconfig has no context %q", name)
@@ -141,6 +150,10 @@ func load(s Settings) (*rest.Config, string, error) {
 	cfg, err := cc.ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if s.File != "" && (cfg.ExecProvider != nil || cfg.AuthProvider != nil || cfg.BearerTokenFile != "") {
+		return nil, "", &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: s.Provider, Field: "config.kubeconfig",
+			Err: fmt.Errorf("%s: its user has exec, auth-provider or tokenFile, which only a file named by KUBECONFIG may have", s.File), Remedy: "set KUBECONFIG to it instead"}
 	}
 	namespace, _, err := cc.Namespace()
 	if err != nil {

@@ -87,16 +87,20 @@ func (s *Server) rest(w http.ResponseWriter, r *http.Request, c call) {
 	if err != nil {
 		return // the caller has gone
 	}
-	known := r.Header.Get("Authorization") == "Bearer "+Token
-	if known && (c.action == "pods.log" || c.action == "artifacts.get") {
+	right := s.access.Of(r)
+	if right != kube.None && (c.action == "pods.log" || c.action == "artifacts.get") {
 		if s.cluster.Stream(w, r, c.action) {
 			s.stream(w, r, c)
 		}
 		return
 	}
 	s.serve.Serve(w, r, c.action, body, func() fault.Reply {
-		if !known {
+		switch {
+		case right == kube.None:
 			return grpcError(http.StatusUnauthorized, "token not valid. see https://argo-workflows.readthedocs.io/en/latest/faq/")
+		case right == kube.Look && c.action != plural+".list" && c.action != plural+".get":
+			return grpcError(http.StatusForbidden, fmt.Sprintf("workflows.argoproj.io is forbidden: User %q cannot %s resource %q in API group %q in the namespace %q",
+				kube.Reader, strings.TrimPrefix(c.action, plural+"."), plural, "argoproj.io", c.namespace))
 		}
 		return s.do(r, c, body)
 	}, func(f fault.Refusal) fault.Reply { return grpcError(f.Status, f.Message) })

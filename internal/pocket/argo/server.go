@@ -14,7 +14,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/run"
 )
 
-// Token is what Argo Server takes.
+// Token is what Argo Server takes where [Options] name none.
 const Token = "pocket-argo-token-0f6c2f"
 
 // Options say how a cluster is made.
@@ -25,6 +25,10 @@ type Options struct {
 	Record bool
 	// Seed chooses which calls a share of faults hits.
 	Seed uint64
+	// Access says who may call the API server, and Argo Server, which hands the
+	// caller's token on. The zero value lets everybody call the API server.
+	// https://argo-workflows.readthedocs.io/en/latest/argo-server-auth-mode/
+	Access kube.Access
 }
 
 // Knobs change how Argo behaves, at any time.
@@ -48,6 +52,7 @@ type Knobs struct {
 // concurrent use.
 type Server struct {
 	cluster *kube.Server
+	access  kube.Access
 	serve   fault.Server
 
 	// ctx ends with the server; all are what it waits for.
@@ -79,10 +84,13 @@ const plural = "workflows"
 func New(o Options) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{ctx: ctx, stop: stop, poke: make(chan struct{}, 1), kept: map[string][]byte{}, archive: map[string]*workflow{}, furthest: map[string]int{}, told: map[string]time.Time{}}
-	s.cluster = kube.New(kube.Options{Executor: emissary{o.Executor, s}, Record: o.Record, Seed: o.Seed, Kinds: map[string]kube.Kind{
+	s.cluster = kube.New(kube.Options{Executor: emissary{o.Executor, s}, Record: o.Record, Seed: o.Seed, Access: o.Access, Kinds: map[string]kube.Kind{
 		plural: {Group: "argoproj.io/v1alpha1", Name: "Workflow", New: func() metav1.Object { return &workflow{} }, Check: check},
 	}})
 	s.serve = fault.Server{Plan: s.cluster.Faults(), Recorder: s.cluster.Calls(), Now: time.Now}
+	if s.access = o.Access; s.access == (kube.Access{}) {
+		s.access.Token = Token
+	}
 	s.all.Go(s.control)
 	return s
 }

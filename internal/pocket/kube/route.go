@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -83,6 +84,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the caller has gone
 	}
 	c, err := s.parse(r, body)
+	if denied := s.permit(c); denied != nil {
+		err = denied
+	}
 	action := c.resource + "." + c.verb
 	if err == nil && (c.verb == "watch" || c.verb == "log") {
 		s.stream(w, c, action)
@@ -219,7 +223,7 @@ func (s *Server) review(c call) (any, error) {
 	if a.Group != "" {
 		right += "." + a.Group
 	}
-	v.Status.Allowed = !slices.Contains(s.knobs.Denied, right)
+	v.Status.Allowed = !slices.Contains(s.knobs.Denied, right) && (reads(a.Verb) || s.access.Of(c.request) == All)
 	return v, nil
 }
 
@@ -248,6 +252,9 @@ func (s *Server) create(c call) (any, error) {
 		return nil, refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "jobs.batch %q is forbidden: exceeded quota: all, requested: count/jobs.batch=1, used: count/jobs.batch=5, limited: count/jobs.batch=5", o.GetName())
 	}
 	s.admit(o)
+	if secret, ok := o.(*corev1.Secret); ok {
+		secret.Data, secret.StringData = folded(secret), nil
+	}
 	if isJob {
 		begin := now()
 		j.Status = batchv1.JobStatus{StartTime: &begin}
@@ -257,6 +264,19 @@ func (s *Server) create(c call) (any, error) {
 		s.reconcile(j)
 	}
 	return c.shown(o), nil
+}
+
+// folded are a Secret's values, those that were written as text among them.
+// https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/secret-v1/
+func folded(secret *corev1.Secret) map[string][]byte {
+	out := maps.Clone(secret.Data)
+	for k, v := range secret.StringData {
+		if out == nil {
+			out = map[string][]byte{}
+		}
+		out[k] = []byte(v)
+	}
+	return out
 }
 
 func (s *Server) remove(c call, o object) (any, error) {

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ type Options struct {
 	Seed uint64
 	// Kinds are what is served besides, by the plural.
 	Kinds map[string]Kind
+	// Access says who may call; the zero value lets everybody in.
+	Access Access
 }
 
 // Knobs change how the server behaves, at any time.
@@ -63,6 +66,9 @@ type Server struct {
 	plan  *fault.Plan
 	calls *fault.Recorder
 	exec  run.Executor
+	// access is who may call, life what tells this server's objects from another's.
+	access Access
+	life   uint32
 
 	// ctx ends with the server; all are what it waits for.
 	ctx  context.Context //nolint:containedctx // the server's own life, ended by Close
@@ -91,11 +97,13 @@ var (
 	_ io.Closer    = (*Server)(nil)
 )
 
-// New returns a server without objects.
+// New returns a server without objects. Its versions are above those of a server that
+// was there before, whose places are forgotten.
 func New(o Options) *Server {
 	ctx, stop := context.WithCancel(context.Background())
+	version := time.Now().UnixMilli()
 	s := &Server{plan: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), exec: o.Executor, ctx: ctx, stop: stop,
-		version: 100, kinds: kindsOf(o.Kinds), objects: map[string]map[string]object{}, changed: make(chan struct{}), pods: map[string]*podLife{}, logs: map[string]*podLog{}, made: map[types.UID]int{}}
+		access: o.Access, life: rand.Uint32(), version: version, oldest: version, kinds: kindsOf(o.Kinds), objects: map[string]map[string]object{}, changed: make(chan struct{}), pods: map[string]*podLife{}, logs: map[string]*podLog{}, made: map[types.UID]int{}}
 	s.serve = fault.Server{Plan: s.plan, Recorder: s.calls, Now: time.Now}
 	return s
 }

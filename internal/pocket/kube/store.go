@@ -85,16 +85,24 @@ func (s *Server) drop(name string, o object) {
 	s.tell(name, o, "DELETED")
 }
 
+// maxHistory bounds the changes that are kept for watches, each as the object then was.
+// Who watches from before them is told that they are gone.
+const maxHistory = 20_000
+
 func (s *Server) tell(name string, o object, kind string) {
 	raw, meta := encode(s.kinds[name], o)
 	s.history = append(s.history, event{s.version, name, kind, labels.Set(o.GetLabels()), raw, meta})
+	if len(s.history) > maxHistory {
+		s.history = slices.Clone(s.history[maxHistory/2:])
+		s.oldest = s.history[0].version - 1
+	}
 	s.wake()
 }
 
 // admit gives a new object what the server gives.
 func (s *Server) admit(o object) {
 	s.serial++
-	o.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial)))
+	o.SetUID(types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012d", s.life, s.serial)))
 	o.SetCreationTimestamp(now())
 	o.SetNamespace(Namespace)
 	o.SetGeneration(1)
