@@ -35,7 +35,7 @@ type pocketCloud struct {
 
 // pocketClouds lists the clouds that there are, in the order of their ports.
 func pocketClouds() []func(cli.PocketRequest) (pocketCloud, error) {
-	return []func(cli.PocketRequest) (pocketCloud, error){pocketAWS, pocketGCP, pocketAzure, pocketDigitalOcean}
+	return []func(cli.PocketRequest) (pocketCloud, error){pocketAWS, pocketGCP, pocketAzure, pocketDigitalOcean, pocketKubernetes, pocketArgo}
 }
 
 // quiet is how long an ended job's log must be silent: a pocket cloud stores

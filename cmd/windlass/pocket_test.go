@@ -28,7 +28,7 @@ func pocketKinds() []string {
 	var out []string
 	for _, row := range credential.Table() {
 		has := slices.ContainsFunc(all.Drivers(), func(d sdk.Driver) bool { return d.Kind == row.Kind })
-		if has && row.Pocket != nil {
+		if has && (row.Pocket != nil || row.File != "") {
 			out = append(out, row.Kind)
 		}
 	}
@@ -98,6 +98,12 @@ func TestPocketUp(t *testing.T) {
 				q.livesOn(kind)
 			})
 		}
+		t.Run("clusters", func(t *testing.T) {
+			t.Parallel()
+			q := *p
+			q.t = t
+			q.usesClusters()
+		})
 		t.Run("ECS on EC2", func(t *testing.T) {
 			t.Parallel()
 			q := *p
@@ -136,7 +142,11 @@ func (p *program) livesOn(kind string) {
 	if out, code := p.do("logs", "-f", id); code != 0 || out != "begin\nend\n" {
 		p.t.Errorf("logs: exit %d, output %q", code, out)
 	}
-	out, code = p.do(job("run", append(flags, "-d", "--name", "long-"+kind), "trap 'exit 0' TERM; while :; do sleep 0.1; done")...)
+	leaves := "exit 0"
+	if kind == "argo" { // for which that is a success, whoever asked for the end
+		leaves = "exit 9"
+	}
+	out, code = p.do(job("run", append(flags, "-d", "--name", "long-"+kind), "trap '"+leaves+"' TERM; while :; do sleep 0.1; done")...)
 	if code != 0 {
 		p.t.Fatalf("run -d: exit %d, output %q", code, out)
 	}
@@ -150,7 +160,7 @@ func (p *program) livesOn(kind string) {
 // pocketFlags are those that a job on a kind needs.
 func pocketFlags(kind string) []string {
 	flags := []string{"--on", kind, "--image", "busybox"}
-	if kind == "azure-aci" || kind == "digitalocean" { // the registry can't be asked
+	if kind == "azure-aci" || kind == "digitalocean" || kind == "argo" { // the registry can't be asked
 		flags = append(flags, "--image-entrypoint", "")
 	}
 	return flags
@@ -167,7 +177,7 @@ func TestPocketRestart(t *testing.T) {
 	// Below the ports that systems give away by themselves, so that nobody takes
 	// one between the starts.
 	for range 20 {
-		port = strconv.Itoa(20000 + rand.IntN(3000)*4)
+		port = strconv.Itoa(20000 + rand.IntN(1500)*8)
 		if stop, err = p.clouds("--port", port); err == nil {
 			break
 		}
@@ -256,7 +266,7 @@ func TestPocketDocument(t *testing.T) {
 			t.Errorf("the document doesn't show %s", kind)
 		}
 	}
-	for _, scheme := range []string{"aws-sm", "aws-ssm", "gcp-sm", "azure-kv", "env"} {
+	for _, scheme := range []string{"aws-sm", "aws-ssm", "gcp-sm", "azure-kv", "k8s", "env"} {
 		if !slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, "secret://"+scheme+"/") }) {
 			t.Errorf("the document doesn't show a secret of %s", scheme)
 		}
@@ -277,9 +287,11 @@ func TestPocketDocument(t *testing.T) {
 	for _, command := range commands[1:] {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", helpers+command)
 		cmd.Dir, cmd.Env = p.dir, append(slices.Clone(p.env), "PATH="+bin+":"+os.Getenv("PATH"))
-		out, err := cmd.CombinedOutput()
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
 		if err != nil {
-			t.Errorf("%s: %v\n%s", command, err, out)
+			t.Errorf("%s: %v\n%s%s", command, err, out, errs.String())
 		}
 		if _, words, ok := strings.Cut(command, "-- echo "); ok && string(out) != words+"\n" {
 			t.Errorf("%s gave %q", command, out)

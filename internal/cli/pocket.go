@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ type PocketRequest struct {
 	// Port is the first cloud's on 127.0.0.1, and the next ones take those that
 	// follow; 0 takes free ones.
 	Port int
+	// Write is the configuration that will be written, beside which files of an
+	// earlier start may lie; empty writes none.
+	Write string
 	// Docker is the engine that runs the jobs, as DOCKER_HOST is written; empty
 	// runs them as processes of this machine.
 	Docker string
@@ -37,6 +41,8 @@ type PocketProvider struct {
 	Kind string
 	// Address is the cloud's.
 	Address string
+	// Credentials is how it gets them; empty is pocket.
+	Credentials config.CredentialMode
 	// Config are the settings that it needs, in their order.
 	Config []PocketSetting
 }
@@ -54,6 +60,11 @@ type PocketFile struct {
 	// Suffix follows the configuration's name, less its own ending.
 	Suffix string
 	Data   []byte
+}
+
+// Beside is the file's path beside a configuration.
+func (f PocketFile) Beside(path string) string {
+	return strings.TrimSuffix(path, filepath.Ext(path)) + f.Suffix
 }
 
 // PocketClouds are pocket clouds that run.
@@ -95,11 +106,12 @@ func newPocketUp(f *Factory, runF func(context.Context, *pocketUpOptions) error)
 		Long: `Start a pocket cloud for every kind of cloud provider, on this machine alone, and
 run until interrupted. A pocket cloud speaks the cloud's own protocol and really
 runs the jobs, as processes of yours without isolation, or in Docker, where the
-images must be there. It needs no account, and takes any credentials.
+images must be there. It needs no account, and takes any credentials; a cluster
+takes the token of its kubeconfig, which --write leaves.
 
 Once all answer, the line "ready" is printed. --write leaves a configuration with
 a provider for each, named like its kind, and what they need beside it: the
-certificate of a cloud that speaks HTTPS alone. At the end all that runs there
+certificate of a cloud that speaks HTTPS alone, the kubeconfig of a cluster. At the end all that runs there
 is ended.`,
 		Example: "  windlass pocket up --write pocket.yaml\n  windlass run --config pocket.yaml --on aws-ecs --image busybox -- echo hello",
 		Args:    exactly(0, ""),
@@ -139,7 +151,8 @@ func (o *pocketUpOptions) run(ctx context.Context) (err error) {
 	}
 	if o.file != "" {
 		// Before anything is started: a file that isn't ours is a mistake.
-		if err := writablePocketFile(o.path()); err != nil {
+		o.request.Write = o.path()
+		if err := writablePocketFile(o.request.Write); err != nil {
 			return err
 		}
 	}
@@ -209,6 +222,10 @@ func (o *pocketUpOptions) write(ctx context.Context, providers []PocketProvider)
 		if err := os.WriteFile(name, slices.Concat([]byte(pocketHeader+" beside "+filepath.Base(path)+"\n"), data), 0o600); err != nil {
 			return fmt.Errorf("pocket up: %w", err)
 		}
+		// A file that was there has kept its mode, and its content may open a cluster.
+		if err := os.Chmod(name, 0o600); err != nil {
+			return fmt.Errorf("pocket up: %w", err)
+		}
 	}
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("pocket up: %w", err)
@@ -232,7 +249,7 @@ func pocketFiles(path string, providers []PocketProvider) (map[string][]byte, []
 		p.Config = slices.Clone(p.Config)
 		for j, s := range p.Config {
 			if f, ok := s.Value.(PocketFile); ok {
-				name := strings.TrimSuffix(path, filepath.Ext(path)) + f.Suffix
+				name := f.Beside(path)
 				files[name], p.Config[j].Value = f.Data, name
 			}
 		}
@@ -251,7 +268,7 @@ func pocketConfig(providers []PocketProvider) ([]byte, error) {
 		}
 		list = append(list, yaml.MapItem{Key: p.Kind, Value: yaml.MapSlice{
 			{Key: "kind", Value: p.Kind},
-			{Key: "credentials", Value: "pocket"},
+			{Key: "credentials", Value: string(cmp.Or(p.Credentials, config.CredentialsPocket))},
 			{Key: "poll_interval", Value: "250ms"},
 			{Key: "config", Value: settings},
 		}})

@@ -55,7 +55,7 @@ func TestPocketUp(t *testing.T) {
 		if code := up(p, "--write", file, "--port", "9000", "--state", "s"); code != 0 || p.closed != 1 || w.out.String() != "ready\n" {
 			t.Errorf("exit %d, closed %d times, %q, %q", code, p.closed, w.out.String(), w.err.String())
 		}
-		if p.request != (PocketRequest{Port: 9000, State: "s"}) {
+		if p.request != (PocketRequest{Port: 9000, State: "s", Write: file}) {
 			t.Errorf("asked for %+v", p.request)
 		}
 		if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), "credentials: pocket") {

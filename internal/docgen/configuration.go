@@ -43,6 +43,9 @@ func configuration() ([]byte, error) {
 			}
 			sets = append(sets, text)
 		}
+		if r.File != "" {
+			sets = append(sets, "none, with "+code(r.File)+" in its config")
+		}
 		need := strings.Join(sets, "; or ")
 		if need == "" {
 			need = "none"

@@ -3,6 +3,7 @@ package argo
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 // config is what stands under `config:` of a provider.
 type config struct {
 	podspec.Placement
+	Kubeconfig      string       `json:"kubeconfig"`
 	Context         string       `json:"context"`
 	Namespace       string       `json:"namespace"`
 	Endpoint        string       `json:"endpoint"`
@@ -36,6 +38,9 @@ const (
 	defaultLogStall = sdk.Duration(time.Minute)
 )
 
+// relative is what is wrong with a path that isn't a whole one.
+const relative = "the keeper works in another folder: write the whole path"
+
 func (c config) filled() config {
 	c.Rate = cmp.Or(c.Rate, defaultRate)
 	c.LogStall = cmp.Or(c.LogStall, defaultLogStall)
@@ -56,7 +61,12 @@ func (c config) check(provider string) error {
 	if c.InstanceID != "" && kube.LabelValue(c.InstanceID) != c.InstanceID {
 		bad("instance_id", c.InstanceID, "is no label's value")
 	}
+	if c.Kubeconfig != "" && !filepath.IsAbs(c.Kubeconfig) {
+		bad("kubeconfig", c.Kubeconfig, relative)
+	}
 	switch {
+	case c.Endpoint != "" && c.Kubeconfig != "":
+		bad("kubeconfig", c.Kubeconfig, "isn't used beside endpoint, whose token is in ARGO_TOKEN")
 	case c.Endpoint != "" && c.Context != "":
 		bad("context", c.Context, "is of a kubeconfig, which isn't used beside endpoint")
 	case c.Endpoint != "" && c.Namespace == "":
@@ -89,6 +99,7 @@ func placementFields() []sdk.SchemaField {
 
 func configSchema() sdk.Schema {
 	own := []sdk.SchemaField{
+		{Name: "kubeconfig", Type: sdk.TypeString, Default: "that of KUBECONFIG", Doc: "The whole path of the kubeconfig, one file. It may have no exec, auth-provider or tokenFile: those need KUBECONFIG."},
 		{Name: "context", Type: sdk.TypeString, Default: "the kubeconfig's current one", Doc: "The context of the kubeconfig."},
 		{Name: "namespace", Type: sdk.TypeString, Default: "the context's; within a cluster, the pod's", Doc: "The namespace in which jobs run; required with endpoint."},
 		{Name: "endpoint", Type: sdk.TypeString, Default: "none: the Kubernetes API is used", Doc: "The address of Argo Server, through which all is done then."},

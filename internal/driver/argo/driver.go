@@ -143,7 +143,7 @@ func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
 		p.session, err = kube.OpenService(kube.Service{Provider: r.Name, Address: cfg.Endpoint, Token: r.Credentials["ARGO_TOKEN"], CAFile: cfg.CAFile,
 			Namespace: cfg.Namespace, CallTimeout: r.CallTimeout, Words: argo.Words})
 	} else {
-		p.session, err = kube.Open(kube.Settings{Provider: r.Name, Context: cfg.Context, Namespace: cfg.Namespace,
+		p.session, err = kube.Open(kube.Settings{Provider: r.Name, File: cfg.Kubeconfig, Context: cfg.Context, Namespace: cfg.Namespace,
 			Credentials: r.Credentials, Ambient: r.AmbientCredentials, CallTimeout: r.CallTimeout})
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
@@ -13,10 +14,11 @@ import (
 // config is what stands under `config:` of a provider.
 type config struct {
 	podspec.Placement
-	Context   string       `json:"context"`
-	Namespace string       `json:"namespace"`
-	Rate      int          `json:"rate"`
-	LogStall  sdk.Duration `json:"log_stall"`
+	Kubeconfig string       `json:"kubeconfig"`
+	Context    string       `json:"context"`
+	Namespace  string       `json:"namespace"`
+	Rate       int          `json:"rate"`
+	LogStall   sdk.Duration `json:"log_stall"`
 }
 
 // options is what stands in JobSpec.Options.
@@ -29,6 +31,9 @@ const (
 	defaultLogStall = sdk.Duration(time.Minute)
 )
 
+// relative is what is wrong with a path that isn't a whole one.
+const relative = "the keeper works in another folder: write the whole path"
+
 func (c config) filled() config {
 	c.Rate = cmp.Or(c.Rate, defaultRate)
 	c.LogStall = cmp.Or(c.LogStall, defaultLogStall)
@@ -38,6 +43,9 @@ func (c config) filled() config {
 // check refuses what no job could run with.
 func (c config) check(provider string) error {
 	problems := c.Problems()
+	if c.Kubeconfig != "" && !filepath.IsAbs(c.Kubeconfig) {
+		problems = append(problems, sdk.Problem{Field: "kubeconfig", Value: c.Kubeconfig, Message: relative})
+	}
 	if c.Namespace != "" {
 		if msg := kube.CheckName(c.Namespace); msg != "" {
 			problems = append(problems, sdk.Problem{Field: "namespace", Value: c.Namespace, Message: msg})
@@ -51,6 +59,7 @@ func (c config) check(provider string) error {
 
 func configSchema() sdk.Schema {
 	own := []sdk.SchemaField{
+		{Name: "kubeconfig", Type: sdk.TypeString, Default: "that of KUBECONFIG", Doc: "The whole path of the kubeconfig, one file. It may have no exec, auth-provider or tokenFile: those need KUBECONFIG."},
 		{Name: "context", Type: sdk.TypeString, Default: "the kubeconfig's current one", Doc: "The context of the kubeconfig."},
 		{Name: "namespace", Type: sdk.TypeString, Default: "the context's; within a cluster, the pod's", Doc: "The namespace in which jobs run."},
 		{Name: "rate", Type: sdk.TypeInt, Min: 1, Max: 100000, Default: fmt.Sprint(defaultRate), Doc: "The most calls a second of all providers of the cluster in one process; twice as many may come at once."},

@@ -135,7 +135,7 @@ func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
 	if err := cfg.check(r.Name); err != nil {
 		return nil, err
 	}
-	session, err := kube.Open(kube.Settings{Provider: r.Name, Context: cfg.Context, Namespace: cfg.Namespace,
+	session, err := kube.Open(kube.Settings{Provider: r.Name, File: cfg.Kubeconfig, Context: cfg.Context, Namespace: cfg.Namespace,
 		Credentials: r.Credentials, Ambient: r.AmbientCredentials, CallTimeout: r.CallTimeout})
 	if err != nil {
 		return nil, err
