@@ -92,6 +92,7 @@ func TestConfig(t *testing.T) {
 		"context":                  `{"endpoint":"https://argo:2746","context":"c","namespace":"n"}`,
 		"namespace":                `{"endpoint":"https://argo:2746"}`,
 		"ca_file":                  `{"ca_file":"/x"}`,
+		"config.kubeconfig":        `{"kubeconfig":"here.yaml"}`,
 		"kubeconfig":               `{"endpoint":"https://argo:2746","namespace":"n","kubeconfig":"/x"}`,
 		"endpoint":                 `{"endpoint":"argo:2746","namespace":"n"}`,
 		"executor_service_account": `{"executor_service_account":"A B"}`,

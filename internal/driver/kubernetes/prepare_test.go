@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"encoding/json"
 	"flag"
 	"strings"
 	"testing"
@@ -43,6 +44,37 @@ func TestF25Golden(t *testing.T) {
 				t.Errorf("the Job may start its container again: %+v", s)
 			}
 		})
+	}
+}
+
+// TestKubeconfig: a provider's config names its kubeconfig by a whole path, which
+// comes before KUBECONFIG.
+func TestKubeconfig(t *testing.T) {
+	open := func(file string) (*provider, error) {
+		config, err := json.Marshal(map[string]string{"kubeconfig": file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Driver().Open(t.Context(), sdk.OpenRequest{Name: "p", Config: config, Credentials: map[string]string{"KUBECONFIG": kubeconfig(t, "http://127.0.0.1:1", "other")}})
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() {
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return p.(*provider), nil
+	}
+	p, err := open(kubeconfig(t, "http://127.0.0.1:2", "jobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id := p.Info().Identity; id.Endpoint != "http://127.0.0.1:2" || id.Region != "jobs" {
+		t.Errorf("it leads to %+v", id)
+	}
+	if _, err := open("kubeconfig"); sdk.CodeOf(err) != sdk.InvalidArgument || !strings.Contains(err.Error(), "config.kubeconfig") || !strings.Contains(err.Error(), "whole path") {
+		t.Errorf("a relative path: %v", err)
 	}
 }
 
