@@ -20,7 +20,7 @@ import (
 func (a Access) Certificate() (tls.Certificate, []byte, error) {
 	seed := sha256.Sum256([]byte("windlass pocket cluster\n" + a.Token))
 	key := ed25519.NewKeyFromSeed(seed[:])
-	serial := sha256.Sum256(key.Public().(ed25519.PublicKey)) //nolint:errcheck // a key of Ed25519 has such a one
+	serial := sha256.Sum256(key.Public().(ed25519.PublicKey))
 	template := &x509.Certificate{
 		SerialNumber: new(big.Int).SetBytes(serial[:16]),
 		Subject:      pkix.Name{CommonName: "windlass pocket cluster"},
