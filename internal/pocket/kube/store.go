@@ -87,7 +87,7 @@ func (s *Server) drop(name string, o object) {
 
 // maxHistory bounds the changes that are kept for watches, each as the object then was.
 // Who watches from before them is told that they are gone.
-const maxHistory = 20_000
+const maxHistory = 5_000
 
 func (s *Server) tell(name string, o object, kind string) {
 	raw, meta := encode(s.kinds[name], o)
