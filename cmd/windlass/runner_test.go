@@ -83,14 +83,21 @@ func (s *runnerServer) start() {
 		}
 		s.stop(syscall.SIGTERM)
 	})
-	// Its two streams come by two pipes, and either may be read first.
-	testwait.Until(s.t, soon, "the runner", func() bool {
-		m := listensOn.FindStringSubmatch(s.errs.String())
+	s.addr = awaitRunner(s.t, &out, s.errs)
+}
+
+// awaitRunner is the address of a runner, once it has said that it is ready. Its two
+// streams come by two pipes, and either may be read first.
+func awaitRunner(t *testing.T, out, errs *lockedBuffer) (address string) {
+	t.Helper()
+	testwait.Until(t, soon, "the runner", func() bool {
+		m := listensOn.FindStringSubmatch(errs.String())
 		if m != nil {
-			s.addr = m[1]
+			address = m[1]
 		}
 		return m != nil && strings.Contains(out.String(), "ready\n")
 	})
+	return address
 }
 
 // stop signals the runner and waits for its end.

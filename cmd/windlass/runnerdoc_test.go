@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/windlass-run/windlass/internal/testneed"
-	"github.com/windlass-run/windlass/internal/testwait"
 )
 
 var docBlock = regexp.MustCompile("(?s)<!-- (run|serve|call|file: [a-z.]+) -->\n```[a-z]+\n(.*?)```\n")
@@ -66,8 +65,10 @@ func TestRunnerPage(t *testing.T) {
 					t.Errorf("%v: %s", err, errs.String())
 				}
 			})
-			testwait.Until(t, soon, "the server", func() bool { return out.String() == "ready\n" })
-			_, port, _ = net.SplitHostPort(listensOn.FindStringSubmatch(errs.String())[1])
+			_, port, err = net.SplitHostPort(awaitRunner(t, &out, &errs))
+			if err != nil {
+				t.Fatal(err)
+			}
 		default:
 			cmd := p.shell(text)
 			var errs lockedBuffer
