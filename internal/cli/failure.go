@@ -156,7 +156,11 @@ func (b *ErrorBody) stepProblems(e *sdk.Error, ps []step.Problem) {
 		if p.Remedy != "" {
 			message += "; " + p.Remedy
 		}
-		b.Problems = append(b.Problems, sdk.Problem{Field: p.Place() + ": " + p.Key, Message: message, Code: sdk.InvalidArgument})
+		at := p.Place()
+		if p.Key != "" {
+			at += ": " + p.Key
+		}
+		b.Problems = append(b.Problems, sdk.Problem{Field: at, Message: message, Code: sdk.InvalidArgument})
 	}
 }
 

@@ -49,6 +49,27 @@ func (c Choice) ThroughEngine() bool {
 	return c.ExecEnv == "" || slices.Contains(Reserved(), c.ExecEnv)
 }
 
+// Fitted returns the choice without what has no meaning in its environment, and an
+// *sdk.Error for each such value.
+func (c Choice) Fitted() (Choice, []error) {
+	name := c.ExecEnv
+	if name == "" {
+		name = LocalDocker
+	}
+	var misplaced []error
+	for _, x := range []struct {
+		field, env string
+		value      *string
+	}{{"provider", ProviderEphemeral, &c.Provider}, {"argo_module", Ephemeral, &c.ArgoModule}} {
+		if *x.value != "" && name != x.env {
+			misplaced = append(misplaced, &sdk.Error{Code: sdk.InvalidArgument, Op: "find environment", Field: x.field, ID: ErrRefused,
+				Err: fmt.Errorf("%q has no meaning with exec_env %s", *x.value, name), Remedy: "leave it out, or set exec_env: " + x.env})
+			*x.value = ""
+		}
+	}
+	return c, misplaced
+}
+
 // What an error of a choice is called.
 const (
 	// ErrNoEnvironment: no environment has that name.
@@ -75,11 +96,8 @@ func (p Places) Find(ctx context.Context, c Choice) (Environment, error) {
 	if name == "" {
 		name = LocalDocker
 	}
-	if c.Provider != "" && name != ProviderEphemeral {
-		return nil, misplaced("provider", c.Provider, name, ProviderEphemeral)
-	}
-	if c.ArgoModule != "" && name != Ephemeral {
-		return nil, misplaced("argo_module", c.ArgoModule, name, Ephemeral)
+	if _, misplaced := c.Fitted(); len(misplaced) > 0 {
+		return nil, misplaced[0]
 	}
 	switch name {
 	case LocalDocker:
@@ -96,11 +114,6 @@ func (p Places) Find(ctx context.Context, c Choice) (Environment, error) {
 			Remedy: "there are " + strings.Join(all, ", ") + "; remote runners are added under runners: in windlass.yaml"}
 	}
 	return p.Dial(ctx, name)
-}
-
-func misplaced(field, value, env, right string) error {
-	return &sdk.Error{Code: sdk.InvalidArgument, Op: "find environment", Field: field, ID: ErrRefused,
-		Err: fmt.Errorf("%q has no meaning with exec_env %s", value, env), Remedy: "leave it out, or set exec_env: " + right}
 }
 
 func (p Places) localDocker() (Environment, error) {

@@ -14,8 +14,8 @@ import (
 )
 
 // decoder turns a step's config into an execution. With drafts, what a template
-// decides gets a placeholder that is legal, so that all else can be checked
-// before any step starts.
+// decides, and what is wrong and told of already, gets a placeholder that is legal,
+// so that all else can be checked before any step starts.
 type decoder struct {
 	*reader
 	step *Step
@@ -25,8 +25,9 @@ type decoder struct {
 	text func(n *yamltree.Node, key string) (text string, known, ok bool)
 }
 
-// Placeholders for what a template decides.
+// Placeholders.
 const (
+	draftText   = "template"
 	draftSecret = "secret://env/TEMPLATE"
 	draftPath   = "/template"
 )
@@ -38,39 +39,27 @@ func (d *decoder) exec(n *yamltree.Node, key string) sandbox.Exec {
 		k := join(key, f.Key)
 		switch f.Key {
 		case "image":
-			e.Image, _, _ = d.string(f.Value, k)
+			e.Image = d.draft(f.Value, k, draftText)
 		case "work_dir":
-			if s, known, ok := d.string(f.Value, k); ok {
-				if e.WorkDir = s; !known {
-					e.WorkDir = draftPath
-				}
-			}
+			e.WorkDir = d.draft(f.Value, k, draftPath)
 		case "network":
-			e.Network, _, _ = d.string(f.Value, k)
+			e.Network = d.draft(f.Value, k, draftText)
 		case "command":
-			e.Command = d.list(f, k)
-			if e.Command != nil && len(e.Command) == 0 {
+			if e.Command = d.list(f, k); len(e.Command) == 0 {
 				d.bad(keyAt(*f), k, "is empty; leave it out for the image's own")
+				e.Command = sdk.Argv{draftText}
 			}
 		case "image_entrypoint":
 			e.ImageEntrypoint = d.list(f, k)
 		case "env":
-			d.mapping(f, k, func(name, text string, _ bool) {
-				if e.Env == nil {
-					e.Env = sdk.Env{}
-				}
-				e.Env[name] = text
-			})
+			e.Env = d.mapping(f, k, "")
 		case "secrets":
-			d.mapping(f, k, func(name, text string, known bool) {
+			for name, text := range d.mapping(f, k, draftSecret) {
 				if e.Secrets == nil {
 					e.Secrets = map[string]sdk.SecretRef{}
 				}
-				if !known {
-					text = draftSecret
-				}
 				e.Secrets[name] = sdk.SecretRef(text)
-			})
+			}
 		case "allow_visible_secret":
 			e.AllowVisibleSecret = d.boolean(f, key)
 		case "memory_limit":
@@ -107,17 +96,26 @@ func (d *decoder) string(n *yamltree.Node, key string) (s string, known, ok bool
 	return s, known, ok
 }
 
-// list reads words, any of which may be empty; nil where it is no list.
+// draft is a text's value, or a placeholder for one that isn't known.
+func (d *decoder) draft(n *yamltree.Node, key, placeholder string) string {
+	if s, known, ok := d.string(n, key); known && ok {
+		return s
+	}
+	return placeholder
+}
+
+// list reads words, any of which may be empty.
 func (d *decoder) list(f *yamltree.Field, key string) sdk.Argv {
 	if f.Value.Kind != yamltree.List {
 		d.bad(keyAt(*f), key, "wants a list of words, has %s", f.Value.Kind)
-		return nil
+		return sdk.Argv{draftText}
 	}
 	out := sdk.Argv{}
 	for i, item := range f.Value.Items {
 		k := fmt.Sprintf("%s[%d]", key, i)
 		if item.Kind != yamltree.Text {
 			d.bad(at(item), k, "wants text, has %s%s", item.Kind, quoted(item))
+			out = append(out, draftText)
 			continue
 		}
 		text, _, _ := d.text(item, k)
@@ -126,48 +124,55 @@ func (d *decoder) list(f *yamltree.Field, key string) sdk.Argv {
 	return out
 }
 
-func (d *decoder) mapping(f *yamltree.Field, key string, put func(name, text string, known bool)) {
+// mapping reads texts by name; nil when there are none. A template stays as it is
+// where there is no placeholder.
+func (d *decoder) mapping(f *yamltree.Field, key, placeholder string) map[string]string {
 	if f.Value.Kind != yamltree.Map {
 		d.bad(keyAt(*f), key, "wants a mapping of names to texts, has %s", f.Value.Kind)
-		return
+		return map[string]string{"TEMPLATE": placeholder}
 	}
+	var out map[string]string
 	for _, x := range f.Value.Fields {
 		k := join(key, x.Key)
+		text := placeholder
 		if x.Value.Kind != yamltree.Text {
 			d.bad(keyAt(x), k, "wants text, has %s%s", x.Value.Kind, quoted(x.Value))
-			continue
+		} else if s, known, ok := d.text(x.Value, k); ok && (known || placeholder == "") {
+			text = s
 		}
-		if text, known, ok := d.text(x.Value, k); ok {
-			put(x.Key, text, known)
+		if out == nil {
+			out = map[string]string{}
 		}
+		out[x.Key] = text
 	}
+	return out
 }
 
-// each reads a list of mappings.
+// each reads a list of mappings. One that is none has a placeholder.
 func (d *decoder) each(f *yamltree.Field, key string, es []entry, read func(n *yamltree.Node, key string)) {
 	if f.Value.Kind != yamltree.List {
 		d.bad(keyAt(*f), key, "wants a list, has %s", f.Value.Kind)
+		read(&yamltree.Node{Kind: yamltree.Map}, key)
 		return
 	}
 	for i, item := range f.Value.Items {
 		k := fmt.Sprintf("%s[%d]", key, i)
 		if item.Kind != yamltree.Map {
 			d.bad(at(item), k, "wants a mapping with %s, has %s", strings.Join(names(es), ", "), item.Kind)
+			read(&yamltree.Node{Kind: yamltree.Map}, k)
 			continue
 		}
-		before := len(d.problems)
-		d.known(item, k, es)
-		if len(d.problems) == before {
-			read(item, k)
-		}
+		read(d.known(item, k, es), k)
 	}
 }
 
 func (d *decoder) mount(n *yamltree.Node, key string) sdk.Mount {
 	var m sdk.Mount
-	source, known, ok := d.string(n.Get("source").Value, key+".source")
-	if !ok {
-		source = draftPath
+	source, known := "", false
+	if f := n.Get("source"); f != nil {
+		var ok bool
+		source, known, ok = d.string(f.Value, key+".source")
+		known = known && ok
 	}
 	text, set := d.fixed(n.Get("type"), key, find(mountEntries(), "type"))
 	switch {
@@ -180,7 +185,7 @@ func (d *decoder) mount(n *yamltree.Node, key string) sdk.Mount {
 	}
 	switch {
 	case !known && m.Type == sdk.MountVolume:
-		source = "template"
+		source = draftText
 	case !known:
 		source = draftPath
 	case m.Type == sdk.MountBind && !filepath.IsAbs(source):
@@ -204,26 +209,23 @@ func (d *decoder) tmpfs(n *yamltree.Node, key string) sdk.Mount {
 // target reads where something is mounted. Each placeholder is another path:
 // two places that are the same are refused.
 func (d *decoder) target(n *yamltree.Node, key string) string {
-	text, known, ok := d.string(n.Get("target").Value, key+".target")
-	if !known || !ok {
-		return draftPath + "/" + strings.NewReplacer("[", "/", "]", "").Replace(key)
+	placeholder := draftPath + "/" + strings.NewReplacer("[", "/", "]", "").Replace(key)
+	if f := n.Get("target"); f != nil {
+		return d.draft(f.Value, key+".target", placeholder)
 	}
-	return text
+	return placeholder
 }
 
-// number reads a quantity, which is more than zero. One that isn't known yet is 1.
+// number reads a quantity, which is more than zero. One that isn't known is 1.
 func number[T ~int64](d *decoder, f *yamltree.Field, key string, parse func(string) (T, error)) T {
 	switch f.Value.Kind {
 	case yamltree.Text, yamltree.Int, yamltree.Float:
 	default:
 		d.bad(keyAt(*f), key, "wants a quantity, has %s%s", f.Value.Kind, quoted(f.Value))
-		return 0
+		return 1
 	}
 	text, known, ok := d.text(f.Value, key)
-	if !ok {
-		return 0
-	}
-	if !known {
+	if !known || !ok {
 		return 1
 	}
 	v, err := parse(text)
@@ -234,7 +236,7 @@ func number[T ~int64](d *decoder, f *yamltree.Field, key string, parse func(stri
 			message, remedy = e.Err.Error(), e.Remedy
 		}
 		d.add(at(f.Value), key, ErrFile, message, remedy)
-		return 0
+		return 1
 	}
 	return v
 }

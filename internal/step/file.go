@@ -1,7 +1,6 @@
 package step
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,13 +15,17 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// File is a step file that was read and is sound, as far as it can be told
-// before its templates are filled in.
+// File is a step file that was read. Whether it is sound is told by Run: what is
+// wrong with the file hides nothing of what the environments refuse in it.
 type File struct {
 	// Path is as it was given, Dir the absolute folder that relative sources of
 	// mounts start at.
 	Path, Dir string
 	Steps     []*Step
+
+	// problems are what is wrong with the file by itself, which Run tells
+	// together with what the environments refuse.
+	problems []Problem
 }
 
 // Step is one step of a file.
@@ -35,6 +38,8 @@ type Step struct {
 	Choice sandbox.Choice
 	// FailOnError: the file ends when the command fails.
 	FailOnError bool
+	// placeless: what it says of where it runs is wrong, so Choice isn't its.
+	placeless bool
 
 	file   *File
 	index  int
@@ -49,8 +54,8 @@ const MaxFile = yamltree.MaxBytes
 
 // Read reads a step file; "-" reads stdin. Dir is the absolute folder that a
 // relative path starts at, and relative sources of mounts in a file that comes
-// from stdin. Problems with the file come back all at once, as *Invalid in an
-// *sdk.Error of InvalidArgument.
+// from stdin. What is no YAML comes back as *Invalid in an *sdk.Error of
+// InvalidArgument; all else that is wrong with the file is for Run to tell.
 //
 // The end of ctx ends the wait for one who has yet to write the file: a
 // terminal, a pipe. What is written then is read and dropped.
@@ -124,10 +129,7 @@ func parseFile(path, dir string, data []byte) (*File, error) {
 	}
 	r := &reader{file: f}
 	r.root(root)
-	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) })
-	if err := invalid(op, r.problems); err != nil {
-		return nil, err
-	}
+	f.problems = r.problems
 	return f, nil
 }
 
@@ -156,15 +158,10 @@ func (r *reader) root(n *yamltree.Node) {
 		r.bad(at(n), "", "a step file is a mapping with steps:, this is %s", n.Kind)
 		return
 	}
-	for _, f := range n.Fields {
-		if f.Key != "steps" {
-			r.bad(keyAt(f), f.Key, "is not known%s; here may stand steps", meant(f.Key, []string{"steps"}))
-		}
-	}
+	n = r.known(n, "", []entry{{name: "steps", required: true}})
 	steps := n.Get("steps")
 	switch {
 	case steps == nil:
-		r.bad(at(n), "", "has no steps:")
 	case steps.Value.Kind != yamltree.List:
 		r.bad(keyAt(*steps), "steps", "wants a list, has %s", steps.Value.Kind)
 	case len(steps.Value.Items) == 0:
@@ -177,19 +174,31 @@ func (r *reader) root(n *yamltree.Node) {
 }
 
 // known refuses keys that the entries don't have, and wants those that are
-// required.
-func (r *reader) known(n *yamltree.Node, key string, es []entry, more ...string) {
+// required. It returns the mapping with each mistyped key under the name that was
+// meant, so that what stands there is checked in the same round.
+func (r *reader) known(n *yamltree.Node, key string, es []entry, more ...string) *yamltree.Node {
 	have := append(names(es), more...)
-	for _, f := range n.Fields {
-		if find(es, f.Key) == nil && !slices.Contains(more, f.Key) {
-			r.bad(keyAt(f), join(key, f.Key), "is not known%s; here may stand %s", meant(f.Key, have), strings.Join(have, ", "))
+	mended := *n
+	mended.Fields = slices.Clone(n.Fields)
+	for i, f := range n.Fields {
+		if slices.Contains(have, f.Key) {
+			continue
 		}
+		near, hint := nearest(f.Key, have), ""
+		if near != "" {
+			hint = fmt.Sprintf(" (did you mean %q?)", near)
+			if mended.Get(near) == nil {
+				mended.Fields[i].Key = near
+			}
+		}
+		r.bad(keyAt(f), join(key, f.Key), "is not known%s; here may stand %s", hint, strings.Join(have, ", "))
 	}
 	for _, e := range es {
-		if e.required && n.Get(e.name) == nil {
+		if e.required && mended.Get(e.name) == nil {
 			r.bad(at(n), key, "has no %s", e.name)
 		}
 	}
+	return &mended
 }
 
 func (r *reader) step(i int, n *yamltree.Node) {
@@ -198,7 +207,7 @@ func (r *reader) step(i int, n *yamltree.Node) {
 		r.bad(at(n), key, "a step is a mapping with name, type and config, this is %s", n.Kind)
 		return
 	}
-	r.known(n, key, stepEntries(), "config")
+	n = r.known(n, key, stepEntries(), "config")
 	s := &Step{Line: n.Line, FailOnError: true, file: r.file, index: i, config: n.Get("config")}
 	name, _ := r.fixed(n.Get("name"), key, find(stepEntries(), "name"))
 	s.Name = name
@@ -207,7 +216,7 @@ func (r *reader) step(i int, n *yamltree.Node) {
 			r.bad(at(f.Value), key+".name", "%s", msg)
 		}
 		for _, other := range r.file.Steps {
-			if other.Name == name {
+			if other.Name == name && name != "" {
 				r.bad(at(f.Value), key+".name", "the step on line %d is called %q too", other.Line, name)
 			}
 		}
@@ -243,10 +252,14 @@ func (r *reader) stepType(f *yamltree.Field, key string) {
 
 // config checks a step's config, and works out what is fixed in it.
 func (r *reader) config(s *Step, key string) {
-	n := s.config.Value
-	r.known(n, key, entries())
+	n := r.known(s.config.Value, key, entries())
+	s.config = &yamltree.Field{Key: s.config.Key, Line: s.config.Line, Column: s.config.Column, Value: n}
 	get := func(name string) string {
-		text, _ := r.fixed(n.Get(name), key, find(entries(), name))
+		f := n.Get(name)
+		text, ok := r.fixed(f, key, find(entries(), name))
+		if f != nil && !ok {
+			s.placeless = true
+		}
 		return text
 	}
 	s.Choice = sandbox.Choice{ExecEnv: get("exec_env"), Provider: get("provider"), ArgoModule: get("argo_module")}

@@ -30,11 +30,20 @@ func one(config string) string {
 
 func mustParse(t testing.TB, text string) *File {
 	t.Helper()
-	f, err := parseFile("f.yaml", "/dir", []byte(text))
+	f, err := sound(text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return f
+}
+
+// sound reads a file, and tells what is wrong with it by itself.
+func sound(text string) (*File, error) {
+	f, err := parseFile("f.yaml", "/dir", []byte(text))
+	if err == nil {
+		err = invalid("read steps", f.problems)
+	}
+	return f, err
 }
 
 func TestDecode(t *testing.T) {
@@ -131,7 +140,7 @@ func problemCases() [][2]string {
 func TestProblems(t *testing.T) {
 	var b strings.Builder
 	for _, c := range problemCases() {
-		_, err := parseFile("f.yaml", "/dir", []byte(c[1]))
+		_, err := sound(c[1])
 		var e *sdk.Error
 		if !errors.As(err, &e) || e.Code != sdk.InvalidArgument || e.ID == "" || len(ProblemsOf(err)) == 0 {
 			t.Errorf("%s: %v", c[0], err)
@@ -203,17 +212,22 @@ func FuzzParse(f *testing.F) {
 		if len(data) > 4096 {
 			t.Skip("the parser's time grows with the square of the size")
 		}
-		file, err := parseFile("f.yaml", "/dir", data)
+		file, err := sound(string(data))
 		if err != nil {
 			for _, p := range ProblemsOf(err) {
 				if p.Line < 1 || p.Message == "" {
 					t.Fatalf("%q: %+v", data, p)
 				}
 			}
+		}
+		if file == nil {
 			return
 		}
 		for _, s := range file.Steps {
 			s.draft.Validate()
+			if err != nil {
+				continue
+			}
 			// Templates lack all values now: an error or a text, and no panic.
 			if _, err := s.exec(map[string]*Output{}); err != nil && len(ProblemsOf(err)) == 0 {
 				t.Fatalf("%q: %v", data, err)

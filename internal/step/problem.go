@@ -1,8 +1,10 @@
 package step
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -80,14 +82,31 @@ func invalid(op string, ps []Problem) error {
 	if len(ps) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(ps, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) })
 	e := &sdk.Error{Code: sdk.InvalidArgument, Op: op, ID: ps[0].ID, Err: &Invalid{Problems: ps}}
 	return e
 }
 
 // meant is what a mistyped word was most likely meant to be, to be appended.
 func meant(word string, candidates []string) string {
-	if near := sdk.Nearest(word, candidates); near != "" {
+	if near := nearest(word, candidates); near != "" {
 		return fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return ""
+}
+
+// nearest is what a mistyped word was most likely meant to be: the only one that it
+// is a part of, as profile is of security_profile, else the one that is spelt most
+// like it. Empty is none.
+func nearest(word string, candidates []string) string {
+	var whole []string
+	for _, c := range candidates {
+		if slices.Contains(strings.Split(c, "_"), word) {
+			whole = append(whole, c)
+		}
+	}
+	if len(whole) == 1 {
+		return whole[0]
+	}
+	return sdk.Nearest(word, candidates)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/windlass-run/windlass/internal/sandbox"
+	"github.com/windlass-run/windlass/internal/yamltree"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -63,8 +65,9 @@ type planned struct {
 // its fail_on_error is set, or when it was cancelled: that is no error.
 //
 // Before the first step starts, every step's environment is found and asked
-// whether it takes what the step sets; all refusals come back at once, as *Invalid
-// in an *sdk.Error. Later errors are *Failure.
+// whether it takes what the step sets; all that is wrong with the file and all
+// refusals come back at once, as *Invalid in an *sdk.Error. Later errors are
+// *Failure.
 func (r *Runner) Run(ctx context.Context, f *File) ([]*Output, error) {
 	plan, err := r.plan(ctx, f)
 	if err != nil {
@@ -109,30 +112,64 @@ func (r *Runner) stopped() bool {
 	}
 }
 
-// plan finds every step's environment, and collects what they refuse.
+// plan finds every step's environment, and collects what is wrong with the file
+// and what they refuse.
 func (r *Runner) plan(ctx context.Context, f *File) ([]planned, error) {
 	var out []planned
-	var ps []Problem
+	ps := f.problems
 	for _, s := range f.Steps {
-		env, err := r.Places.Find(ctx, s.Choice)
+		if s.config == nil || s.config.Value.Kind != yamltree.Map {
+			continue // it is told of
+		}
+		env, wrong, err := r.place(ctx, s)
 		if err != nil {
-			var e *sdk.Error
-			if !errors.As(err, &e) {
-				return nil, err
-			}
-			field := e.Field
-			if field == "" {
-				field = "exec_env"
-			}
-			ps = append(ps, s.problem(field, e.ID, cause(e), e.Remedy))
+			return nil, err
+		}
+		ps = append(ps, wrong...)
+		anywhere := s.draft.Validate()
+		for _, p := range anywhere {
+			ps = append(ps, s.problem(p.Field, ErrFile, valued(p), ""))
+		}
+		if env == nil {
 			continue
 		}
 		for _, p := range env.Check(s.draft) {
-			ps = append(ps, s.refusal(env.Name(), p))
+			if !slices.Contains(anywhere, p) {
+				ps = append(ps, s.refusal(env.Name(), p))
+			}
 		}
 		out = append(out, planned{s, env})
 	}
 	return out, invalid("check steps", ps)
+}
+
+// place finds a step's environment; nil where there is none that could be asked.
+func (r *Runner) place(ctx context.Context, s *Step) (sandbox.Environment, []Problem, error) {
+	if s.placeless {
+		return nil, nil, nil
+	}
+	var ps []Problem
+	tell := func(err error) bool {
+		var e *sdk.Error
+		if !errors.As(err, &e) {
+			return false
+		}
+		field := e.Field
+		if field == "" {
+			field = "exec_env"
+		}
+		ps = append(ps, s.problem(field, e.ID, cause(e), e.Remedy))
+		return true
+	}
+	c, misplaced := s.Choice.Fitted()
+	for _, err := range misplaced {
+		tell(err)
+	}
+	env, err := r.Places.Find(ctx, c)
+	if err != nil && !tell(err) {
+		return nil, nil, err
+	}
+	return env, ps, nil
 }
 
 // cause is an error's own words, without what its problem says elsewhere.
@@ -144,13 +181,16 @@ func cause(e *sdk.Error) string {
 }
 
 func (s *Step) refusal(env string, p sdk.Problem) Problem {
-	msg := p.Message
-	// A quantity stands in the file as it was typed, and here in bytes or
-	// thousandths of a core.
-	if p.Value != "" && p.Field != "memory_limit" && p.Field != "cpu_limit" {
-		msg = fmt.Sprintf("%q: %s", p.Value, msg)
+	return s.problem(p.Field, sandbox.ErrRefused, env+" refuses it: "+valued(p), "")
+}
+
+// valued is what a problem says, with the value. A quantity stands in the file as
+// it was typed, and here in bytes or thousandths of a core.
+func valued(p sdk.Problem) string {
+	if p.Value == "" || p.Field == "memory_limit" || p.Field == "cpu_limit" {
+		return p.Message
 	}
-	return s.problem(p.Field, sandbox.ErrRefused, env+" refuses it: "+msg, "")
+	return fmt.Sprintf("%q: %s", p.Value, p.Message)
 }
 
 // problem is something wrong with a field of the step's config, at its place.

@@ -159,7 +159,9 @@ func (t *texts) reference(path []string) error {
 	}
 	var before []string
 	for _, s := range t.file.Steps {
-		before = append(before, s.Name)
+		if s.Name != "" {
+			before = append(before, s.Name)
+		}
 	}
 	if !slices.Contains(before, path[0]) {
 		have := "it is the first one"
