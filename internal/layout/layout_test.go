@@ -14,6 +14,7 @@ func TestFileLength(t *testing.T)     { check(t, tooLong) }
 func TestPackageNames(t *testing.T)   { check(t, badName) }
 func TestPackageComment(t *testing.T) { check(t, noPackageComment) }
 func TestNoSleeps(t *testing.T)       { check(t, sleeps) }
+func TestTransports(t *testing.T)     { check(t, deadConnections) }
 
 // TestTable checks that the table itself names only rows that exist and lets
 // production imports go down only.
@@ -49,6 +50,9 @@ func TestRules(t *testing.T) {
 		src  string
 		want string // a part of the one finding; empty for none
 	}{
+		{"a transport without pings", deadConnections, "internal/cloud/aws/a.go", "import \"net/http\"\n\nvar t = &http.Transport{ForceAttemptHTTP2: true}", "reach.Pings"},
+		{"a transport with pings", deadConnections, "internal/cloud/aws/a.go", "import \"net/http\"\n\nvar t = &http.Transport{ForceAttemptHTTP2: true, HTTP2: nil}", none},
+		{"a transport of HTTP/1", deadConnections, "internal/cloud/aws/a.go", "import \"net/http\"\n\nvar t = &http.Transport{}", none},
 		{"sdk imports std", imports(layers), "sdk/a.go", `import _ "encoding/json"`, none},
 		{"sdk imports a library", imports(layers), "sdk/a.go", `import _ "pgregory.net/rapid"`, "standard library alone"},
 		{"sdk imports golang.org/x", imports(layers), "sdk/a.go", `import _ "golang.org/x/sync/errgroup"`, "standard library alone"},

@@ -214,6 +214,33 @@ func sleeps(files []*file) (bad []string) {
 	return bad
 }
 
+// deadConnections finds transports of HTTP/2 that don't notice a dead connection.
+func deadConnections(files []*file) (bad []string) {
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		f.selectors("net/http", func(name string, pos token.Pos, way []ast.Node) {
+			made, ok := way[len(way)-1].(*ast.CompositeLit)
+			if name != "Transport" || !ok {
+				return
+			}
+			set := map[string]bool{}
+			for _, e := range made.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok {
+					if key, ok := kv.Key.(*ast.Ident); ok {
+						set[key.Name] = true
+					}
+				}
+			}
+			if set["ForceAttemptHTTP2"] && !set["HTTP2"] {
+				bad = append(bad, fmt.Sprintf("%s: a dead connection of this transport takes call after call: set HTTP2 to reach.Pings()", f.at(pos)))
+			}
+		})
+	}
+	return bad
+}
+
 func inBubble(way []ast.Node) bool {
 	for i, n := range way {
 		call, ok := n.(*ast.CallExpr)

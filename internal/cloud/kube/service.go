@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -49,6 +50,7 @@ func OpenService(s Service) (*Session, error) {
 		return nil, &sdk.Error{Code: sdk.Unauthenticated, Op: "open provider", Provider: s.Provider, Reason: sdk.ReasonCredentials, Err: errors.New("there is no token for " + base.Host)}
 	}
 	tr := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is documented as one
+	tr.HTTP2 = reach.Pings()
 	authority, err := authorityOf(rest.TLSClientConfig{CAFile: s.CAFile})
 	if err != nil {
 		return bad("ca_file", err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/distribution/reference"
 
+	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -94,7 +95,7 @@ func Entrypoint(ctx context.Context, image string, login Login) (sdk.Argv, error
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	// A connection for each image: a launch needs a few calls, then none.
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, HTTP2: reach.Pings()}
 	defer transport.CloseIdleConnections()
 	c := &client{http: &http.Client{Transport: transport, CheckRedirect: safely}, base: baseOf(reference.Domain(named)), name: reference.Path(named), login: login}
 	m, err := c.manifest(ctx, ref)
