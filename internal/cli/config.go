@@ -199,7 +199,11 @@ editors and for checks.`,
 			if runF != nil {
 				return runF(cmd.Context(), o)
 			}
-			b, err := config.Schema(f.Drivers())
+			var plugins []string
+			if c, err := f.cfg(); err == nil { // the schema is wanted to mend one, too
+				plugins = c.PluginNames()
+			}
+			b, err := config.Schema(f.Drivers(), plugins...)
 			if err != nil {
 				return err
 			}

@@ -275,14 +275,19 @@ func (f *file) checkMap(n *yamltree.Node, s *shape, path string) []Problem {
 			// An empty section, such as "providers:" with all entries commented out.
 		case e.Value.Kind == yamltree.Null && s.named() != nil && slices.Contains(builtin(), e.Key):
 			// "docker:" alone is the provider with its defaults.
+		case e.Value.Kind == yamltree.Null && path == "plugins":
+			// A plugin of the folder with its defaults.
 		case e.Value.Kind == yamltree.Null && path == "providers":
 			ps = append(ps, noKind(at(e), key))
 		case e.Value.Kind != yamltree.Map:
 			ps = append(ps, Problem{ID: ErrBadValue, Origin: at(e), Key: key, Message: "wants a mapping, has " + e.Value.Kind.String()})
 		default:
 			ps = append(ps, f.checkMap(e.Value, sub, key)...)
-			if path == "runners" {
+			switch path {
+			case "runners":
 				ps = append(ps, f.checkRunner(e, key)...)
+			case "plugins":
+				ps = append(ps, f.checkPlugin(e, key)...)
 			}
 			if path == "providers" && e.Value.Get("kind") == nil && !slices.Contains(builtin(), e.Key) {
 				ps = append(ps, noKind(at(e), key))

@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -43,8 +42,6 @@ type Config struct {
 	LogMaxBytes int64
 	// KeepLogs and KeepRuns are how long; zero is until removed by hand.
 	KeepLogs, KeepRuns time.Duration
-	// Plugins are kept as they stand, by name.
-	Plugins map[string]json.RawMessage
 	// Files are the files that were read, nearest first.
 	Files []string
 	// Warnings are things that the user should know, one sentence each.
@@ -56,6 +53,7 @@ type Config struct {
 	files     []*file
 	providers map[string]Provider
 	runners   map[string]Runner
+	plugins   map[string]Plugin
 }
 
 // value is a setting in force.
@@ -71,7 +69,7 @@ type value struct {
 // an *sdk.Error whose cause is *Invalid.
 func Load(ctx context.Context, r LoadRequest) (*Config, error) {
 	c := &Config{env: r.Env, dir: r.Dir, values: map[string]value{}, providers: map[string]Provider{},
-		runners: map[string]Runner{}, Plugins: map[string]json.RawMessage{}}
+		runners: map[string]Runner{}, plugins: map[string]Plugin{}}
 	files, ps := findFiles(ctx, r)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("read config: %w", context.Cause(ctx))
@@ -88,6 +86,7 @@ func Load(ctx context.Context, r LoadRequest) (*Config, error) {
 	for i := len(files) - 1; i >= 0; i-- {
 		c.addNamed(files[i])
 	}
+	c.addPlugins()
 	for _, name := range builtin() {
 		if _, ok := c.providers[name]; !ok {
 			c.providers[name] = c.provider(name, nil, nil)
@@ -98,6 +97,12 @@ func Load(ctx context.Context, r LoadRequest) (*Config, error) {
 			p := c.noProvider(v.text, v.origin)
 			p.Key = SettingProvider
 			ps = append(ps, p)
+		}
+	}
+	if plugins := c.PluginNames(); len(plugins) > 0 {
+		for name, p := range c.providers {
+			p.plugins = plugins
+			c.providers[name] = p
 		}
 	}
 	c.warn(table, r.KnownVars)
@@ -170,7 +175,7 @@ func (c *Config) addNamed(f *file) {
 	}
 	each("providers", func(name string, n *yamltree.Node) { c.providers[name] = c.provider(name, f, n) })
 	each("runners", func(name string, n *yamltree.Node) { c.runners[name] = f.runner(name, n) })
-	each("plugins", func(name string, n *yamltree.Node) { c.Plugins[name] = n.JSON() })
+	each("plugins", func(name string, n *yamltree.Node) { c.plugins[name] = c.plugin(f, name, n) })
 }
 
 // provider makes the provider of an entry, which may be nil. Values that are
@@ -230,9 +235,6 @@ func (c *Config) warn(table []Setting, known []string) {
 			w += fmt.Sprintf("; did you mean %s?", EnvPrefix+near)
 		}
 		c.Warnings = append(c.Warnings, w)
-	}
-	if len(c.Plugins) > 0 {
-		c.Warnings = append(c.Warnings, "plugins: is read, but this version doesn't use it")
 	}
 }
 

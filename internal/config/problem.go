@@ -42,7 +42,8 @@ func Explanations() []Explanation {
 		{ErrBadValue, "A setting has a value that it can't have. The message says where the value comes from and what it may be; docs/configuration.md has all settings."},
 		{ErrUnknownProvider, "No provider has that name. `windlass provider ls` lists those that there are; others are added under providers: in windlass.yaml."},
 		{ErrUnknownRunner, "No remote runner has that name. exec_env is one of local-docker, ephemeral and provider-ephemeral, or a name under runners: in windlass.yaml; docs/exec-environments.md describes them."},
-		{ErrUnknownKind, "A provider's kind is none that this program has. The message lists those that there are, and docs/providers.md describes them."},
+		{ErrUnknownPlugin, "No plugin has that name. `windlass plugin ls` lists those that there are; `windlass plugin install` adds one to the folder of plugins, and so does an entry under plugins: in windlass.yaml. docs/plugins.md describes both."},
+		{ErrUnknownKind, "A provider's kind is none that this program has, and no plugin's. The message lists those that there are, and docs/providers.md describes them."},
 		{ErrProviderConfig, "What stands under config: of a provider doesn't fit its kind. docs/providers.md and `windlass config schema` describe each kind's keys."},
 		{ErrStateDir, "The state folder can't be used: it belongs to someone else, others may write to it, or it can't be made. It holds the ledger, logs and sockets, so only its owner may write there. Set WINDLASS_STATE to a folder of your own, or mend this one as the message says."},
 	}

@@ -47,6 +47,8 @@ type Provider struct {
 
 	file *file
 	at   *yamltree.Node
+	// plugins are the names of this configuration's plugins.
+	plugins []string
 }
 
 // builtin are the providers that are there without an entry, and the kinds
@@ -97,11 +99,15 @@ func (c *Config) ProviderNames() []string {
 }
 
 // Validate checks every provider under its driver's schema and returns all
-// problems at once, with their places.
+// problems at once, with their places. What the kinds of plugins take is seen when
+// they are started. A plugin that has the name of a driver's kind is a problem.
 func (c *Config) Validate(drivers []sdk.Driver) error {
 	var ps []Problem
 	for _, name := range c.ProviderNames() {
 		ps = append(ps, c.providers[name].problems(drivers)...)
+	}
+	for _, name := range c.PluginNames() {
+		ps = append(ps, c.plugins[name].problems(drivers)...)
 	}
 	return invalid("read config", ps)
 }
@@ -113,7 +119,10 @@ func (p Provider) Validate(drivers []sdk.Driver) error {
 
 func (p Provider) problems(drivers []sdk.Driver) []Problem {
 	i := slices.IndexFunc(drivers, func(d sdk.Driver) bool { return d.Kind == p.Kind })
-	if i < 0 {
+	switch {
+	case i < 0 && slices.Contains(p.plugins, p.Kind):
+		return nil
+	case i < 0:
 		return []Problem{p.noKind(drivers)}
 	}
 	var out []Problem
@@ -135,7 +144,7 @@ func (p Provider) problems(drivers []sdk.Driver) []Problem {
 }
 
 func (p Provider) noKind(drivers []sdk.Driver) Problem {
-	kinds := make([]string, 0, len(drivers))
+	kinds := slices.Clone(p.plugins)
 	for _, d := range drivers {
 		kinds = append(kinds, d.Kind)
 	}

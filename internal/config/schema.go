@@ -51,14 +51,15 @@ func (o object) MarshalJSON() ([]byte, error) {
 }
 
 // Schema returns the JSON schema of windlass.yaml, indented, with the config of
-// each driver's kind. `config schema` prints it, for editors.
-func Schema(drivers []sdk.Driver) ([]byte, error) {
+// each driver's kind; what those of plugins take is known to them alone. `config
+// schema` prints it, for editors.
+func Schema(drivers []sdk.Driver, plugins ...string) ([]byte, error) {
 	root := object{
 		{"$schema", schemaDialect},
 		{"title", FileName},
 		{"description", "The configuration of Windlass."},
 	}
-	root = append(root, shapeSchema(fileShape(Settings()), drivers, "")...)
+	root = append(root, shapeSchema(fileShape(Settings()), kinds{drivers, plugins}, "")...)
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
@@ -69,18 +70,24 @@ func Schema(drivers []sdk.Driver) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func shapeSchema(s *shape, drivers []sdk.Driver, path string) object {
+// kinds are what a provider's kind may be.
+type kinds struct {
+	drivers []sdk.Driver
+	plugins []string
+}
+
+func shapeSchema(s *shape, k kinds, path string) object {
 	if s.setting != nil {
-		if path == "plugins" {
-			return object{{"type", "object"}, {"description", s.setting.Doc}}
-		}
 		return settingSchema(*s.setting)
 	}
 	if named := s.named(); named != nil {
-		entry := shapeSchema(named, drivers, path)
+		entry := shapeSchema(named, k, path)
 		o := object{{"type", []string{"object", "null"}}, {"propertyNames", object{{"pattern", namePattern}}}}
 		switch path {
 		case "providers":
+		case "plugins":
+			entry[0].value = []string{"object", "null"}
+			return append(o, member{"additionalProperties", entry})
 		case "runners":
 			return append(o, member{"additionalProperties", append(append(object{}, entry...), member{"required", []string{"address"}})})
 		default:
@@ -89,14 +96,14 @@ func shapeSchema(s *shape, drivers []sdk.Driver, path string) object {
 		// The two that need no kind.
 		own := object{}
 		for _, name := range builtin() {
-			own = append(own, member{name, append(object{{"type", []string{"object", "null"}}}, withKind(entry, drivers, name)...)})
+			own = append(own, member{name, append(object{{"type", []string{"object", "null"}}}, withKind(entry, k, name)...)})
 		}
 		return append(o, member{"properties", own},
-			member{"additionalProperties", append(object{{"type", "object"}, {"required", []string{"kind"}}}, withKind(entry, drivers, "")...)})
+			member{"additionalProperties", append(object{{"type", "object"}, {"required", []string{"kind"}}}, withKind(entry, k, "")...)})
 	}
 	props := object{}
 	for _, key := range s.order {
-		props = append(props, member{key, shapeSchema(s.keys[key], drivers, strings.TrimPrefix(path+"."+key, "."))})
+		props = append(props, member{key, shapeSchema(s.keys[key], k, strings.TrimPrefix(path+"."+key, "."))})
 	}
 	o := object{{"type", "object"}, {"properties", props}, {"additionalProperties", false}}
 	if path == "" || path == "providers" {
@@ -108,17 +115,17 @@ func shapeSchema(s *shape, drivers []sdk.Driver, path string) object {
 
 // withKind adds to the schema of a provider's entry what its kind allows under
 // config. Without is the kind of an entry that names none.
-func withKind(entry object, drivers []sdk.Driver, without string) object {
+func withKind(entry object, k kinds, without string) object {
 	var o object
 	for _, m := range entry {
 		if m.name != "type" {
 			o = append(o, m)
 		}
 	}
-	kinds := make([]string, 0, len(drivers))
+	names := slices.Clone(k.plugins)
 	var all []object
-	for _, d := range drivers {
-		kinds = append(kinds, d.Kind)
+	for _, d := range k.drivers {
+		names = append(names, d.Kind)
 		cond := object{{"properties", object{{"kind", object{{"const", d.Kind}}}}}}
 		if d.Kind != without {
 			cond = append(cond, member{"required", []string{"kind"}})
@@ -126,9 +133,9 @@ func withKind(entry object, drivers []sdk.Driver, without string) object {
 		then := object{{"properties", object{{"config", fieldSchema(sdk.SchemaField{Type: sdk.TypeObject, Doc: d.Config.Doc, Fields: d.Config.Fields})}}}}
 		all = append(all, object{{"if", cond}, {"then", then}})
 	}
-	slices.Sort(kinds)
-	if len(kinds) > 0 {
-		all = append([]object{{{"properties", object{{"kind", object{{"enum", kinds}}}}}}}, all...)
+	slices.Sort(names)
+	if len(names) > 0 {
+		all = append([]object{{{"properties", object{{"kind", object{{"enum", names}}}}}}}, all...)
 		o = append(o, member{"allOf", all})
 	}
 	return o
@@ -147,6 +154,8 @@ func settingSchema(s Setting) object {
 		o = object{{"type", "string"}, {"pattern", durationPattern}}
 	case TypeSize:
 		o = object{{"type", []string{"string", "integer"}}, {"pattern", sizePattern}}
+	case TypeList:
+		o = object{{"type", "array"}, {"items", object{{"type", "string"}}}}
 	case TypeMap:
 		o = object{{"type", "object"}}
 	default:

@@ -6,7 +6,8 @@ import "strings"
 type Type string
 
 // The types of settings. A size is bytes, written as Kubernetes writes
-// quantities; a duration has a unit. A map is not looked into here.
+// quantities; a duration has a unit. A list is one of texts. A map is not looked into
+// here.
 const (
 	TypeText     Type = "text"
 	TypeBool     Type = "bool"
@@ -14,6 +15,7 @@ const (
 	TypeNumber   Type = "number"
 	TypeDuration Type = "duration"
 	TypeSize     Type = "size"
+	TypeList     Type = "list"
 	TypeMap      Type = "map"
 )
 
@@ -45,6 +47,7 @@ const anyName = "NAME"
 const (
 	SettingConfig   = "config"
 	SettingState    = "state"
+	SettingPlugins  = "plugin_dir"
 	SettingProvider = "default_provider"
 	SettingOwner    = "owner"
 	SettingActor    = "actor"
@@ -63,6 +66,8 @@ func Settings() []Setting {
 			Doc: "The file to read in place of the project's and the user's windlass.yaml."},
 		{Name: SettingState, Env: "WINDLASS_STATE", Type: TypeText, DefaultDoc: "$XDG_STATE_HOME/windlass, else ~/.local/state/windlass",
 			Doc: "The folder of the ledger, logs and sockets. It is made with mode 0700 and refused where others may write to it."},
+		{Name: SettingPlugins, Env: "WINDLASS_PLUGINS", Type: TypeText, DefaultDoc: "$XDG_DATA_HOME/windlass/plugins, else ~/.local/share/windlass/plugins",
+			Doc: "The folder of plugins: each has a folder of its own there, whose name its program bears."},
 		{Name: SettingProvider, Flag: "on", Env: "WINDLASS_DEFAULT_PROVIDER", YAML: "default_provider", Type: TypeText,
 			DefaultDoc: "docker with an image, local without",
 			Doc:        "The provider that runs a job."},
@@ -107,8 +112,14 @@ func Settings() []Setting {
 			Doc: "A PEM file with the private key of cert."},
 		{Name: "runners.NAME.token_env", YAML: "runners.NAME.token_env", Type: TypeText, DefaultDoc: "none",
 			Doc: "The variable that holds our token, where the runner knows its clients by tokens."},
-		{Name: "plugins.NAME", YAML: "plugins.NAME", Type: TypeMap, DefaultDoc: "none",
-			Doc: "Plugins. Read and kept, but not used by this version."},
+		{Name: "plugins.NAME.path", YAML: "plugins.NAME.path", Type: TypeText, DefaultDoc: "NAME/NAME in the folder of plugins",
+			Doc: "The program of a plugin, whose name is the kind of its providers and none that is built in. A relative path starts at the folder of windlass.yaml."},
+		{Name: "plugins.NAME.checksum", YAML: "plugins.NAME.checksum", Type: TypeText, DefaultDoc: "that of the installation, else unverified",
+			Doc: "The SHA-256 that the program must have, as sha256: and 64 hexadecimal digits. Another program is not started."},
+		{Name: "plugins.NAME.config", YAML: "plugins.NAME.config", Type: TypeMap, DefaultDoc: "empty",
+			Doc: "Defaults for the config of the plugin's providers, key by key."},
+		{Name: "plugins.NAME.env", YAML: "plugins.NAME.env", Type: TypeList, DefaultDoc: "none",
+			Doc: "The names of the variables that the plugin gets. Nothing else of the environment reaches it."},
 	}
 }
 

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,22 +51,10 @@ func (c *Config) Show(drivers []sdk.Driver) []Row {
 	for _, name := range c.RunnerNames() {
 		rows = append(rows, c.runners[name].show()...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
-		// What they hold isn't described yet, so it may be sensitive.
-		rows = append(rows, Row{Name: "plugins." + name, Value: sdk.Redacted, Origin: c.namedOrigin("plugins", name)})
+	for _, name := range c.PluginNames() {
+		rows = append(rows, c.plugins[name].show()...)
 	}
 	return rows
-}
-
-func (c *Config) namedOrigin(key, name string) Origin {
-	for _, f := range c.files {
-		if top := f.root.Get(key); top != nil && top.Value.Kind == yamltree.Map {
-			if e := top.Value.Get(name); e != nil {
-				return f.origin(e.Line, e.Column)
-			}
-		}
-	}
-	return Origin{}
 }
 
 func (p Provider) show(drivers []sdk.Driver) []Row {

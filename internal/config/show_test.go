@@ -29,7 +29,7 @@ providers:
         - {server: a, password: canary-password}
       unknown: canary-unknown
   other: {kind: plugin, config: {a: canary-other}}
-plugins: {p: {key: canary-plugin}}
+plugins: {p: {path: bin/p, env: [TOKEN, HOME], config: {key: canary-plugin}}}
 `)
 	c := load(t, LoadRequest{Env: env("HOME=/home/ann", "WINDLASS_KEEPER=off"), Dir: dir})
 	rows := map[string]string{}
@@ -45,7 +45,7 @@ plugins: {p: {key: canary-plugin}}
 		"providers.prod.kind": "docker | 4:11", "providers.prod.poll_interval": "500ms | 5:20", "providers.prod.call_timeout": "30s | default",
 		"providers.prod.config.host": "tcp://engine | 7:13", "providers.prod.config.token": sdk.Redacted + " | 8:14", "providers.prod.config.log.every": "5s | 9:20",
 		"providers.prod.config.registries": sdk.Redacted + " | 11:9", "providers.prod.config.unknown": sdk.Redacted + " | 12:16",
-		"providers.other.config.a": sdk.Redacted + " | 13:37", "plugins.p": sdk.Redacted + " | 14:11", "providers.local.kind": "local | default",
+		"providers.other.config.a": sdk.Redacted + " | 13:37", "plugins.p.config": sdk.Redacted + " | 14:15", "plugins.p.path": filepath.Join(dir, "bin", "p") + " | 14:15", "plugins.p.env": "TOKEN, HOME | 14:15", "providers.local.kind": "local | default",
 	} {
 		if rows[name] != want {
 			t.Errorf("%s is %q, want %q", name, rows[name], want)
@@ -115,7 +115,10 @@ func TestSchema(t *testing.T) {
 		{"providers: {docker: {config: {host: a, port: 80}}}\n", true},
 		{"providers: {prod: {kind: docker, submit_rate: 0.5, config: {registries: [{server: a}]}}}\n", true},
 		{"providers: {docker: {kind: local}}\n", true},
-		{"plugins: {a: {b: [1]}}\n", true},
+		{"plugins: {a: {path: b, env: [A], config: {b: [1]}}, c: }\n", true},
+		{"plugins: {a: {b: [1]}}\n", false},
+		{"plugins: {a: {env: A}}\n", false},
+		{"plugins: {a: {env: [1]}}\n", false},
 		{"ownr: a\n", false},
 		{"owner: 1\n", false},
 		{"retention: {logs: 30}\n", false},

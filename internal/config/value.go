@@ -89,7 +89,7 @@ func formatSize(n int64) string {
 func (s *Setting) checkNode(n *yamltree.Node) (msg, remedy string) {
 	want := map[Type][]yamltree.Kind{
 		TypeText: {yamltree.Text}, TypeBool: {yamltree.Bool}, TypeInt: {yamltree.Int}, TypeNumber: {yamltree.Int, yamltree.Float},
-		TypeDuration: {yamltree.Text}, TypeSize: {yamltree.Text, yamltree.Int}, TypeMap: {yamltree.Map},
+		TypeDuration: {yamltree.Text}, TypeSize: {yamltree.Text, yamltree.Int}, TypeList: {yamltree.List}, TypeMap: {yamltree.Map},
 	}[s.Type]
 	if !slices.Contains(want, n.Kind) {
 		msg := fmt.Sprintf("wants %s, has %s", s.Type.words(), n.Kind)
@@ -103,7 +103,15 @@ func (s *Setting) checkNode(n *yamltree.Node) (msg, remedy string) {
 		}
 		return msg, ""
 	}
-	if s.Type == TypeMap {
+	switch s.Type {
+	case TypeMap:
+		return "", ""
+	case TypeList:
+		for i, item := range n.Items {
+			if item.Kind != yamltree.Text {
+				return fmt.Sprintf("wants texts, item %d is %s", i+1, item.Kind), ""
+			}
+		}
 		return "", ""
 	}
 	_, msg, remedy = s.parse(n.Text)
@@ -122,6 +130,8 @@ func (t Type) words() string {
 		return "a duration such as 90s"
 	case TypeSize:
 		return "a size such as 512Mi"
+	case TypeList:
+		return "a list"
 	case TypeMap:
 		return "a mapping"
 	}
