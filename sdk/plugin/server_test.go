@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,13 +12,13 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
+	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
 	"github.com/windlass-run/windlass/sdk/plugin/wire"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
@@ -38,38 +35,14 @@ type host struct {
 
 func serve(t *testing.T, d sdk.Driver) *host {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "plug") // short: a socket's path is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	sock := filepath.Join(dir, "s")
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", sock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := grpc.NewServer()
-	s, err := plugin.Register(g, d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- g.Serve(l) }()
-	conn, err := grpc.NewClient("unix:"+sock, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := &host{t: t, ids: sdk.NewIDSource(sdk.SystemClock())}
+	h.conn = plugintest.Serve(t, func(r grpc.ServiceRegistrar) { h.server = must(plugin.Register(r, d))(t) })
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := h.server.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
-		_ = conn.Close()
-		g.Stop()
-		if err := <-done; err != nil {
-			t.Errorf("serve: %v", err)
-		}
 	})
-	return &host{t: t, conn: conn, server: s, ids: sdk.NewIDSource(sdk.SystemClock())}
+	return h
 }
 
 // in returns a context of a session.

@@ -150,8 +150,11 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 		cancel()
 		return sdk.RunJobResult{}, wire.FromStatus(ctx, "run job", err)
 	}
-	// An error of Send is io.EOF; Recv has the reason.
-	_ = stream.Send(m)
+	// io.EOF says that the stream has ended, and Recv has the reason.
+	if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
+		cancel()
+		return sdk.RunJobResult{}, wire.FromStatus(ctx, "run job", err)
+	}
 	if r.Stdin == nil {
 		_ = stream.CloseSend()
 	} else {

@@ -19,7 +19,10 @@ const closeTime = 30 * time.Second
 
 // Driver returns the driver that is served at the other end of conn. Its Open opens a
 // session of its own for each provider; ids names them.
+//
+// No message of more than wire.MaxMessage is sent or taken, whatever conn allows.
 func Driver(ctx context.Context, conn grpc.ClientConnInterface, ids sdk.IDSource) (sdk.Driver, error) {
+	conn = bounded{conn}
 	m, err := pb.NewProviderServiceClient(conn).Describe(ctx, &pb.DescribeRequest{})
 	if err != nil {
 		return sdk.Driver{}, wire.FromStatus(ctx, "describe plugin", err)

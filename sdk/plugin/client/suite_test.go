@@ -4,68 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/windlass-run/windlass/sdk"
-	"github.com/windlass-run/windlass/sdk/plugin"
-	"github.com/windlass-run/windlass/sdk/plugin/client"
+	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
 	"github.com/windlass-run/windlass/sdk/providertest"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// through returns a driver as it comes through a plugin's wire, on a unix socket.
-func through(t *testing.T, d sdk.Driver) sdk.Driver {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "plug") // short: a socket's path is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	sock := filepath.Join(dir, "s")
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", sock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := grpc.NewServer()
-	s, err := plugin.Register(g, d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- g.Serve(l) }()
-	conn, err := grpc.NewClient("unix:"+sock, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = s.Close()
-		_ = conn.Close()
-		g.Stop()
-		if err := <-done; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	out, err := client.Driver(t.Context(), conn, sdk.NewIDSource(sdk.SystemClock()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // TestSuite runs the contract's own suite on the fake through the wire.
 func TestSuite(t *testing.T) {
 	c := fake.NewCloud(fake.Options{Record: true})
-	d := through(t, fake.NewDriver(c, fake.Settings{BatchMax: 7}))
+	d := plugintest.Through(t, fake.NewDriver(c, fake.Settings{BatchMax: 7}))
 	secrets := &providertest.Secrets{}
 	ids := sdk.NewIDSource(sdk.SystemClock())
 	providertest.Run(t, providertest.Harness{
@@ -138,7 +93,7 @@ func behave(_ providertest.T, b providertest.Behaviour) (sdk.JobSpec, error) {
 
 // TestAbsentIsNil wants what a plugin doesn't name not to be there.
 func TestAbsentIsNil(t *testing.T) {
-	d := through(t, fake.NewDriver(fake.NewCloud(fake.Options{}), fake.Settings{Capabilities: []string{"JobRunner", "JobLogger"}}))
+	d := plugintest.Through(t, fake.NewDriver(fake.NewCloud(fake.Options{}), fake.Settings{Capabilities: []string{"JobRunner", "JobLogger"}}))
 	p, err := d.Open(context.WithoutCancel(t.Context()), sdk.OpenRequest{Name: "fake", Owner: "me", StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -131,10 +131,11 @@ func plains(list []string) []string {
 	return each(list, plain)
 }
 
-func plainMap(m map[string]string) map[string]string {
+// clipMap makes words for people UTF-8, and bounds each value.
+func clipMap(m map[string]string, n int) map[string]string {
 	out := make(map[string]string, len(m))
 	for k, v := range m {
-		out[plain(k)] = plain(v)
+		out[plain(k)] = clip(v, n)
 	}
 	return out
 }

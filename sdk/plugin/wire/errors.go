@@ -68,12 +68,13 @@ func DecodeError(m *pb.Error) error {
 	if m == nil {
 		return nil
 	}
-	e, text := decodeError(m, nil)
+	e, _, text := decodeError(m, nil)
 	return worded(e, text)
 }
 
-// decodeError returns the error, and the text of what was wrapped around it.
-func decodeError(m *pb.Error, st *status.Status) (*sdk.Error, *string) {
+// decodeError returns the error, its cause where there is a status, and the text of what
+// was wrapped around it.
+func decodeError(m *pb.Error, st *status.Status) (*sdk.Error, *remote, *string) {
 	c := reply("read error")
 	e := &sdk.Error{
 		Code: code(m.GetCode()), Op: m.GetOp(), Provider: m.GetProvider(), Field: m.GetField(),
@@ -86,13 +87,15 @@ func decodeError(m *pb.Error, st *status.Status) (*sdk.Error, *string) {
 	if m.Cause != nil {
 		text = m.GetCause()
 	}
+	var r *remote
 	switch {
 	case st != nil:
-		e.Err = &remote{st: st, text: text}
+		r = &remote{st: st, text: text}
+		e.Err = r
 	case m.Cause != nil:
 		e.Err = errors.New(text)
 	}
-	return e, m.Text
+	return e, r, m.Text
 }
 
 func worded(e *sdk.Error, text *string) error {
@@ -154,8 +157,10 @@ func Status(ctx context.Context, err error) error {
 }
 
 // FromStatus returns the error of a gRPC call that ctx was given to as the contract's:
-// what Status had, with gRPC's status to be found by status.FromError. The caller's
-// own cancel or deadline is never retryable, and errors.Is finds it.
+// what Status had, with gRPC's status to be found by status.FromError.
+//
+// The caller's own cancel or deadline is never retryable. Where the other side's code
+// proves nothing, it becomes that of the caller's own end, which errors.Is finds.
 //
 // A status without the detail comes from gRPC itself, or from a plugin that knows no
 // more: its code counts, but for ResourceExhausted, which is how gRPC refuses a message
@@ -164,37 +169,49 @@ func FromStatus(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	own := ended(ctx)
 	st, ok := status.FromError(err)
 	if !ok {
-		if own := ended(ctx); own != nil {
+		if own != nil {
 			return &sdk.Error{Code: sdk.CodeOf(own), Op: op, Err: fmt.Errorf("%w: %w", own, err)}
 		}
 		return &sdk.Error{Code: sdk.Internal, Op: op, Err: err}
 	}
-	own := ended(ctx)
 	for _, d := range st.Details() {
 		if m, ok := d.(*pb.Error); ok {
-			e, text := decodeError(m, st)
-			e.Retryable = e.Retryable && own == nil
+			e, r, text := decodeError(m, st)
+			if own != nil {
+				e.Retryable = false
+				if unclear(e.Code) {
+					e.Code, r.err = sdk.CodeOf(own), own
+				}
+			}
 			return worded(e, text)
 		}
 	}
-	e := &sdk.Error{Code: code(int32(st.Code())), Op: op}
-	text := plain(st.Message())
-	if text == "" {
-		text = st.Code().String()
+	e, r := &sdk.Error{Code: code(int32(st.Code())), Op: op}, &remote{st: st, text: plain(st.Message())}
+	e.Err = r
+	if r.text == "" {
+		r.text = st.Code().String()
 	}
-	switch e.Code {
-	case sdk.Canceled, sdk.DeadlineExceeded, sdk.Unavailable, sdk.Unknown, sdk.Internal:
-		if own != nil {
-			e.Code = sdk.CodeOf(own)
-			e.Err = &remote{st: st, text: own.Error() + ": " + text, err: own}
-			return e
-		}
-		e.Retryable = e.Code == sdk.Unavailable || e.Code == sdk.DeadlineExceeded
-	case sdk.ResourceExhausted:
+	switch {
+	case own != nil && unclear(e.Code):
+		e.Code = sdk.CodeOf(own)
+		r.text, r.err = own.Error()+": "+r.text, own
+	case e.Code == sdk.ResourceExhausted:
 		e.Code = sdk.Internal
+	default:
+		e.Retryable = own == nil && (e.Code == sdk.Unavailable || e.Code == sdk.DeadlineExceeded)
 	}
-	e.Err = &remote{st: st, text: text}
 	return e
+}
+
+// unclear reports whether a code is one by which a call may fail because its caller has
+// left.
+func unclear(c sdk.Code) bool {
+	switch c {
+	case sdk.Canceled, sdk.DeadlineExceeded, sdk.Unavailable, sdk.Unknown, sdk.Internal:
+		return true
+	}
+	return false
 }

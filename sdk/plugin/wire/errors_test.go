@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,11 +12,11 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/windlass-run/windlass/sdk"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
+	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
 	"github.com/windlass-run/windlass/sdk/plugin/wire"
 )
 
@@ -48,34 +45,10 @@ func (f *failing) JobStatus(ctx context.Context, _ *pb.JobStatusRequest) (*pb.Jo
 	return nil, f.status(ctx)
 }
 
-// dial serves f on a unix socket and returns a client of it.
+// dial serves f and returns a client of it.
 func dial(t *testing.T, f *failing) (pb.JobRunnerServiceClient, *grpc.ClientConn) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "wire") // short: a socket's path is bounded
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	sock := filepath.Join(dir, "s")
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", sock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := grpc.NewServer()
-	pb.RegisterJobRunnerServiceServer(srv, f)
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	conn, err := grpc.NewClient("unix:"+sock, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		srv.Stop()
-		if err := <-done; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
+	conn := plugintest.Serve(t, func(r grpc.ServiceRegistrar) { pb.RegisterJobRunnerServiceServer(r, f) })
 	return pb.NewJobRunnerServiceClient(conn), conn
 }
 
@@ -181,7 +154,7 @@ func TestOwnEnd(t *testing.T) {
 			if sdk.IsRetryable(got) {
 				t.Errorf("retryable: %v", got)
 			}
-			if !errors.Is(got, c.want) && sdk.CodeOf(got) != sdk.Unavailable {
+			if !errors.Is(got, c.want) || sdk.CodeOf(got) != sdk.CodeOf(c.want) {
 				t.Errorf("got %v, %v", sdk.CodeOf(got), got)
 			}
 			if sdk.IsClear(got) {
@@ -206,6 +179,42 @@ func detail(t *testing.T, err error) *pb.Error {
 	}
 	t.Fatalf("no detail in %v", err)
 	return nil
+}
+
+// TestEndedCallersEvidence reads what a plugin said in the moment in which its caller
+// left: what proves something counts, all else is the caller's own end.
+func TestEndedCallersEvidence(t *testing.T) {
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, stop := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer stop()
+	for own, ctx := range map[sdk.Code]context.Context{sdk.Canceled: left, sdk.DeadlineExceeded: late} {
+		for _, code := range sdk.Codes() {
+			full := fullError()
+			full.Code, full.Unreached = code, false
+			for _, sent := range []error{wire.Status(t.Context(), full), status.Error(codes.Code(code), "words")} {
+				got := wire.FromStatus(ctx, "job status", sent)
+				want, bare := code, len(status.Convert(sent).Details()) == 0
+				switch code {
+				case sdk.Canceled, sdk.DeadlineExceeded, sdk.Unavailable, sdk.Unknown, sdk.Internal:
+					want = own
+				case sdk.ResourceExhausted:
+					if bare {
+						want = sdk.Internal
+					}
+				}
+				if sdk.CodeOf(got) != want || sdk.IsRetryable(got) {
+					t.Errorf("%v, bare %t, to a caller who left by %v: %v, retryable %t", code, bare, own, sdk.CodeOf(got), sdk.IsRetryable(got))
+				}
+				if is := errors.Is(got, ctx.Err()); is != (want == own) {
+					t.Errorf("%v, bare %t: errors.Is(%v) is %t", code, bare, ctx.Err(), is)
+				}
+				if status.Code(got) != codes.Code(code) {
+					t.Errorf("%v, bare %t: gRPC's status came back as %v", code, bare, status.Code(got))
+				}
+			}
+		}
+	}
 }
 
 // TestBareStatus reads what gRPC itself says, or a plugin that knows no details.

@@ -112,7 +112,7 @@ func (c *coder) status(r sdk.JobStatusResult) *pb.JobStatusResponse {
 		State: string(r.State), Reason: string(r.Reason), Signal: plain(r.Signal), OomObserved: r.OOMObserved,
 		Launches:  c.int32("launches", r.Launches),
 		CreatedAt: c.stamp("created_at", r.CreatedAt), StartedAt: c.stamp("started_at", r.StartedAt), EndedAt: c.stamp("ended_at", r.EndedAt),
-		Message: plain(r.Message), Raw: plainMap(r.Raw),
+		Message: clip(r.Message, MaxWord), Raw: clipMap(r.Raw, MaxWord),
 	}
 	if r.Handle != nil {
 		m.Handle = c.handle(*r.Handle)
