@@ -39,6 +39,17 @@ func Checks() []Check {
 // Run tries everything that the driver promises.
 func Run(t *testing.T, h Harness) { RunT(testingT{t}, h) }
 
+// RunFlat is Run without subtests, which a bubble of testing/synctest can't have. What
+// fails is told when all is over.
+func RunFlat(t *testing.T, h Harness) {
+	t.Helper()
+	r := newRecorder(t.Context(), "suite", t.TempDir)
+	r.do(func(rt T) { RunT(rt, h) })
+	if r.Failed() {
+		t.Error(r.text())
+	}
+}
+
 // RunT is Run for a T of another kind.
 func RunT(t T, h Harness) {
 	t.Helper()

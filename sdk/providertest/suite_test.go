@@ -31,12 +31,14 @@ func (m mistake) harness() Harness {
 		m.driver(&d)
 	}
 	mu, mem, nth := &sync.Mutex{}, map[string]int{}, 0
-	h := fakeHarness(func() *fake.Cloud { return c }, d, func(p sdk.Provider, c *fake.Cloud) sdk.Provider {
+	h := FakeHarness(c, d)
+	open := h.Open
+	h.Open = func(t T) sdk.Provider {
 		b := m.broken
 		nth++
-		b.good, b.cloud, b.mu, b.mem, b.nth = p, c, mu, mem, nth
+		b.good, b.cloud, b.mu, b.mem, b.nth = open(t), c, mu, mem, nth
 		return &b
-	})
+	}
 	return h
 }
 

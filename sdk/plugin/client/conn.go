@@ -17,10 +17,14 @@ import (
 )
 
 // bounded is a connection whose messages are bounded, whoever dialed it, and which says
-// of one that is too long which method's it was, and how long.
+// of one that is too long which method's it was, and how long. A call whose context has
+// ended sends nothing; gRPC may have sent it before it looks.
 type bounded struct{ grpc.ClientConnInterface }
 
 func (b bounded) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if err := ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
 	if err := fits(ctx, method, args); err != nil {
 		return err
 	}
@@ -28,6 +32,9 @@ func (b bounded) Invoke(ctx context.Context, method string, args, reply any, opt
 }
 
 func (b bounded) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
 	s, err := b.ClientConnInterface.NewStream(ctx, d, method, append(wire.CallOptions(), opts...)...)
 	if err != nil {
 		return nil, told(method, err)

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/windlass-run/windlass/sdk"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
@@ -141,6 +142,11 @@ func (p *provider) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobR
 	m, err := wire.EncodeRunJobRequest(r)
 	if err != nil {
 		return sdk.RunJobResult{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		// The stream has a context of its own, which may end too late to keep this from
+		// being sent.
+		return sdk.RunJobResult{}, wire.FromStatus(ctx, "run job", status.FromContextError(err).Err())
 	}
 	lasting, cancel := p.lasting(ctx)
 	stop := context.AfterFunc(ctx, cancel)
