@@ -93,6 +93,30 @@ func Policies(namespace, name string) Place {
 	return Place{Group: "apis/networking.k8s.io/v1", Namespace: namespace, Resource: "networkpolicies", Name: name}
 }
 
+// Namespaces is the place of a Namespace, as an object.
+// https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/namespace-v1/
+func Namespaces(name string) Place {
+	return Place{Group: "api/v1", Resource: "namespaces", Name: name}
+}
+
+// Accounts is the place of a ServiceAccount.
+// https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/service-account-v1/
+func Accounts(namespace, name string) Place {
+	return Place{Group: "api/v1", Namespace: namespace, Resource: "serviceaccounts", Name: name}
+}
+
+// RuntimeClasses is the place of a RuntimeClass, which no namespace has.
+// https://kubernetes.io/docs/reference/kubernetes-api/node/runtime-class-v1/
+func RuntimeClasses(name string) Place {
+	return Place{Group: "apis/node.k8s.io/v1", Resource: "runtimeclasses", Name: name}
+}
+
+// PriorityClasses is the place of a PriorityClass, which no namespace has.
+// https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/priority-class-v1/
+func PriorityClasses(name string) Place {
+	return Place{Group: "apis/scheduling.k8s.io/v1", Resource: "priorityclasses", Name: name}
+}
+
 // Reviews is where one asks what one may do.
 // https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
 func Reviews() Place {

@@ -2,6 +2,8 @@ package argo
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/sdk"
@@ -19,35 +21,52 @@ func rights() []kube.Right {
 	}
 }
 
-// Check implements sdk.Provider. It asks the API server what it would allow. Argo
-// Server can't be asked that, but by a list whether it takes the token.
+// Check implements sdk.Provider. It looks for the namespace, for Argo and for what
+// the configuration names, and asks the API server what it would allow. Argo Server
+// can't be asked that, but by a list whether it takes the token.
 func (p *provider) Check(ctx context.Context, _ sdk.CheckRequest) (sdk.CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return sdk.CheckResult{}, p.fail(sdk.CodeOf(err), opCheck, err)
 	}
-	var res sdk.CheckResult
 	if p.server != nil {
 		return p.checkServer(ctx)
 	}
-	for _, r := range rights() {
-		for _, verb := range r.Verbs {
-			it := sdk.CheckItem{Name: r.Name(verb), Detail: "allowed in the namespace " + p.session.Namespace}
-			var why string
-			err := p.spend(ctx, opCheck, func() (err error) {
-				it.OK, why, err = p.session.May(ctx, opCheck, r, verb)
-				return err
-			})
-			if err != nil {
-				return res, err
-			}
-			if !it.OK {
-				it.Detail = oneLine("denied in the namespace " + p.session.Namespace + ": " + why)
-				it.Remedy = "allow " + it.Name + " by a Role; docs/drivers/argo.md has one"
-			}
-			res.Items = append(res.Items, it)
-		}
+	c := kube.Checker{Session: p.session, Op: opCheck, Page: "docs/drivers/argo.md", Spend: p.spend}
+	namespace, err := c.Namespace(ctx)
+	if err != nil {
+		return sdk.CheckResult{}, err
 	}
-	return res, nil
+	if err := p.checkInstalled(ctx); err != nil {
+		return sdk.CheckResult{}, err
+	}
+	allowed, err := c.Rights(ctx, rights())
+	if err != nil {
+		return sdk.CheckResult{}, err
+	}
+	needed := p.cfg.Things(p.session.Namespace)
+	if name := p.cfg.ExecutorAccount; name != "" {
+		needed = append(needed, kube.Thing{At: kube.Accounts(p.session.Namespace, name), Field: "executor_service_account"})
+	}
+	things, err := c.Things(ctx, needed)
+	if err != nil {
+		return sdk.CheckResult{}, err
+	}
+	return sdk.CheckResult{Items: slices.Concat([]sdk.CheckItem{namespace}, allowed, things)}, nil
+}
+
+// checkInstalled finds a cluster out that doesn't know Workflows: rules may allow
+// them all the same.
+func (p *provider) checkInstalled(ctx context.Context) error {
+	_, err := p.client.List(ctx, opCheck, sdk.LabelRun+"=none")
+	switch sdk.CodeOf(err) {
+	case sdk.PermissionDenied:
+		return nil // the rights tell
+	case sdk.NotFound:
+		e := p.fail(sdk.FailedPrecondition, opCheck, errors.New("the cluster doesn't know workflows.argoproj.io: Argo isn't installed there"))
+		e.Remedy = "install Argo Workflows (https://argo-workflows.readthedocs.io/en/latest/installation/), or set context in the provider's config to a cluster that has it"
+		return e
+	}
+	return err
 }
 
 func (p *provider) checkServer(ctx context.Context) (sdk.CheckResult, error) {
@@ -61,5 +80,8 @@ func (p *provider) checkServer(ctx context.Context) (sdk.CheckResult, error) {
 	default:
 		return sdk.CheckResult{}, err
 	}
-	return sdk.CheckResult{Items: []sdk.CheckItem{it}}, nil
+	// It lists a namespace that isn't there, too.
+	namespace := sdk.CheckItem{Name: "namespace " + p.session.Namespace, OK: true,
+		Detail: "may be there or not: Argo Server can't be asked, so it would be missed when a job is sent"}
+	return sdk.CheckResult{Items: []sdk.CheckItem{it, namespace}}, nil
 }

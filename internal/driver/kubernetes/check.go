@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"slices"
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/sdk"
@@ -20,29 +21,24 @@ func rights() []kube.Right {
 	}
 }
 
-// Check implements sdk.Provider. It asks the API server what it would allow.
+// Check implements sdk.Provider. It looks for the namespace and for what the
+// configuration names in it, and asks the API server what it would allow.
 func (p *provider) Check(ctx context.Context, _ sdk.CheckRequest) (sdk.CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return sdk.CheckResult{}, p.fail(sdk.CodeOf(err), opCheck, err)
 	}
-	var res sdk.CheckResult
-	for _, r := range rights() {
-		for _, verb := range r.Verbs {
-			it := sdk.CheckItem{Name: r.Name(verb), Detail: "allowed in the namespace " + p.session.Namespace}
-			var why string
-			err := p.spend(ctx, opCheck, func() (err error) {
-				it.OK, why, err = p.session.May(ctx, opCheck, r, verb)
-				return err
-			})
-			if err != nil {
-				return res, err
-			}
-			if !it.OK {
-				it.Detail = oneLine("denied in the namespace " + p.session.Namespace + ": " + why)
-				it.Remedy = "allow " + it.Name + " by a Role; docs/drivers/kubernetes.md has one"
-			}
-			res.Items = append(res.Items, it)
-		}
+	c := kube.Checker{Session: p.session, Op: opCheck, Page: "docs/drivers/kubernetes.md", Spend: p.spend}
+	namespace, err := c.Namespace(ctx)
+	if err != nil {
+		return sdk.CheckResult{}, err
 	}
-	return res, nil
+	allowed, err := c.Rights(ctx, rights())
+	if err != nil {
+		return sdk.CheckResult{}, err
+	}
+	things, err := c.Things(ctx, p.cfg.Things(p.session.Namespace))
+	if err != nil {
+		return sdk.CheckResult{}, err
+	}
+	return sdk.CheckResult{Items: slices.Concat([]sdk.CheckItem{namespace}, allowed, things)}, nil
 }

@@ -265,6 +265,6 @@ func withoutPod(res *sdk.JobStatusResult, job *batchv1.Job) {
 	case suspended != nil:
 		res.Reason, res.Message = sdk.ReasonQueued, oneLine(cmp.Or(suspended.Message, "the Job is suspended"))
 	default:
-		res.Message = "the Job has no pod yet"
+		res.Message = "the Job has no pod yet; `kubectl describe job " + job.Name + "` says why if that goes on"
 	}
 }

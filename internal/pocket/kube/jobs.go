@@ -80,6 +80,8 @@ func (s *Server) reconcile(j *batchv1.Job) {
 		reason, message := failure(j, pods)
 		condition(next, batchv1.JobFailureTarget, corev1.ConditionTrue, reason, message)
 		condition(next, batchv1.JobFailed, corev1.ConditionTrue, reason, message)
+	case active == 0 && refusesPod(j.Spec.Template.Spec):
+		// The controller tries for ever, and tells of it in events alone.
 	case active == 0:
 		s.startPod(j)
 		active = 1

@@ -73,6 +73,10 @@ type call struct {
 	body                      []byte
 	request                   *http.Request
 	meta                      bool
+	// elsewhere: it is about a namespace that isn't there, in which nothing is.
+	elsewhere bool
+	// standing: it is about a fixture.
+	standing bool
 	// uncut: the knob LogCut is somebody else's.
 	uncut bool
 }
@@ -118,6 +122,13 @@ func (s *Server) parse(r *http.Request, body []byte) (call, error) {
 		c.resource, c.verb = parts[0], "create"
 		return c, nil
 	}
+	if found, ok := standing(group, parts); ok {
+		c.verb, c.resource, c.name, c.standing = "get", found.resource, found.name, true
+		if r.Method != http.MethodGet {
+			return c, refuse(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+		}
+		return c, nil
+	}
 	if len(parts) < 3 || parts[0] != "namespaces" {
 		return c, notFound
 	}
@@ -153,6 +164,7 @@ func (s *Server) parse(r *http.Request, body []byte) (call, error) {
 	if namespace != Namespace && c.name != "" {
 		return c, absent(c.resource, c.name)
 	}
+	c.elsewhere = namespace != Namespace
 	return c, nil
 }
 
@@ -165,6 +177,8 @@ func (s *Server) do(c call) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case c.standing:
+		return s.stand(c)
 	case c.resource == "selfsubjectaccessreviews":
 		return s.review(c)
 	case c.verb == "create":
@@ -314,6 +328,9 @@ func (s *Server) list(c call) (any, error) {
 	}
 	items, next := []json.RawMessage{}, ""
 	for _, o := range s.selected(c.resource, sel) {
+		if c.elsewhere {
+			break
+		}
 		if after := q.Get("continue"); after != "" && o.GetName() <= after {
 			continue
 		}

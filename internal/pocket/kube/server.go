@@ -54,8 +54,11 @@ type Knobs struct {
 	Forget, ForgetByEvent bool
 	// LogCut cuts a log's streams after so many bytes that none has had before.
 	LogCut int
-	// Denied are rights that access reviews deny: "create jobs.batch".
+	// Denied are rights that access reviews deny: "create jobs.batch". Of the rest
+	// "get namespaces" and the like are denied in earnest.
 	Denied []string
+	// Terminating has the namespace be deleted for ever.
+	Terminating bool
 	// Quota refuses Jobs for a used up quota.
 	Quota bool
 }

@@ -89,6 +89,9 @@ func (s *Server) serveWatch(ctx context.Context, w http.ResponseWriter, c call) 
 		write(w, failed(refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%s", err)))
 		return
 	}
+	if c.elsewhere {
+		sel = labels.Nothing()
+	}
 	at, err := strconv.ParseInt(q.Get("resourceVersion"), 10, 64)
 	if err != nil {
 		write(w, failed(refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "resourceVersion: %s", err)))

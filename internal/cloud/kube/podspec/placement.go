@@ -32,6 +32,24 @@ type Placement struct {
 	Pod              json.RawMessage   `json:"pod"`
 }
 
+// Things are the objects that it names, without which a pod isn't made or finds no
+// image.
+func (p Placement) Things(namespace string) []kube.Thing {
+	var out []kube.Thing
+	add := func(field string, at kube.Place) {
+		if at.Name != "" {
+			out = append(out, kube.Thing{At: at, Field: field})
+		}
+	}
+	add("service_account", kube.Accounts(namespace, p.ServiceAccount))
+	add("runtime_class", kube.RuntimeClasses(p.RuntimeClass))
+	add("priority_class", kube.PriorityClasses(p.PriorityClass))
+	for _, name := range p.ImagePullSecrets {
+		add("image_pull_secrets", kube.Secrets(namespace, name))
+	}
+	return out
+}
+
 // Problems returns what is wrong with a placement, by field.
 func (p Placement) Problems() []sdk.Problem {
 	var out []sdk.Problem
