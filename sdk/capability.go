@@ -141,6 +141,20 @@ func CapabilityNames(p Provider) []string {
 	return out
 }
 
+// CapabilitiesOf returns the names of the capabilities whose methods the type T has, in
+// the table's order, for Driver.Capabilities. A type that is an Asker isn't asked: its
+// driver names what the provider will answer.
+func CapabilitiesOf[T Provider]() []string {
+	var out []string
+	t := reflect.TypeFor[T]()
+	for _, row := range Capabilities() {
+		if t.Implements(row.typ) {
+			out = append(out, row.Name)
+		}
+	}
+	return out
+}
+
 // Decorate returns a provider that is p but for the given implementations of
 // capabilities, by name. It never gains one: an override for something that p
 // can't do, or that doesn't implement its interface, is InvalidArgument.

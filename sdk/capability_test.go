@@ -151,6 +151,18 @@ func TestEachCapabilityAlone(t *testing.T) {
 	}
 }
 
+func TestCapabilitiesOfAType(t *testing.T) {
+	if got := sdk.CapabilitiesOf[lister](); !slices.Equal(got, []string{"OwnedLister"}) {
+		t.Errorf("a lister has %q", got)
+	}
+	if got := sdk.CapabilitiesOf[pointer](); !slices.Equal(got, []string{"JobRunner"}) {
+		t.Errorf("a runner that is embedded has %q", got)
+	}
+	if got := sdk.CapabilitiesOf[base](); len(got) != 0 {
+		t.Errorf("a provider that can do nothing has %q", got)
+	}
+}
+
 // TestDecorateNeitherGainsNorLoses wraps each provider, with and without an
 // override of what it has.
 func TestDecorateNeitherGainsNorLoses(t *testing.T) {

@@ -16,6 +16,11 @@ type Driver struct {
 	// Config describes what stands under `config:` of a provider, Options what
 	// stands in JobSpec.Options.
 	Config, Options Schema
+	// Capabilities are the names of what every provider of this driver can do, of
+	// Capabilities and in its order: CapabilitiesOf has them of the provider's type. They
+	// are known before anything is opened, and a plugin whose provider can do less, or
+	// more, isn't opened.
+	Capabilities []string
 	// Guarantees is the best that the driver gives; Info has what it gives as
 	// it was opened.
 	Guarantees Guarantees

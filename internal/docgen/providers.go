@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,6 +66,9 @@ func capabilities(drivers []sdk.Driver) (map[string]map[string]bool, error) {
 		names, err := openAndAsk(d)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", d.Kind, err)
+		}
+		if !slices.Equal(names, d.Capabilities) {
+			return nil, fmt.Errorf("driver %s declares the capabilities %v, its provider has %v", d.Kind, d.Capabilities, names)
 		}
 		out[d.Kind] = map[string]bool{}
 		for _, n := range names {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -12,12 +14,22 @@ import (
 
 	"github.com/windlass-run/windlass/sdk"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
+	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/workflowpb"
 	"github.com/windlass-run/windlass/sdk/plugin/wire"
 )
 
 // Server serves one driver. It is safe for concurrent use.
 type Server struct {
-	driver sdk.Driver
+	driver   sdk.Driver
+	manifest Manifest
+	secrets  sdk.SecretResolver
+	log      *slog.Logger
+	clock    sdk.Clock
+	stateDir string
+	// register puts every service on a server; services are their names.
+	register []func(grpc.ServiceRegistrar)
+	services []string
+	iac      *iacProvider
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -31,47 +43,42 @@ type session struct {
 	closed    chan struct{} // closed by Close
 }
 
-// Register registers the services of a driver on r. A driver without a kind or Open is
-// InvalidArgument.
-func Register(r grpc.ServiceRegistrar, d sdk.Driver) (*Server, error) {
+// Register registers the services of a driver on r: those that every plugin has, and
+// those of the capabilities that the driver declares, on our wire and on the published
+// one. A driver without a kind or Open, or that declares nothing, or what isn't a
+// capability, is InvalidArgument.
+func Register(r grpc.ServiceRegistrar, d sdk.Driver, options ...Option) (*Server, error) {
+	s, err := newServer(d, options)
+	if err != nil {
+		return nil, err
+	}
+	s.registerOn(r)
+	return s, nil
+}
+
+func newServer(d sdk.Driver, options []Option) (*Server, error) {
 	if d.Kind == "" || d.Open == nil {
 		return nil, sdk.Errorf(sdk.InvalidArgument, "register plugin", "the driver has no kind or no Open")
 	}
-	s := &Server{driver: d, sessions: map[string]*session{}}
-	pb.RegisterProviderServiceServer(r, &provider{s: s})
-	for _, row := range sdk.Capabilities() {
-		register, ok := s.service(row.Name)
-		if !ok {
-			return nil, sdk.Errorf(sdk.Internal, "register plugin", "capability %s has no service", row.Name)
-		}
-		register(r)
+	s := &Server{driver: d, manifest: Manifest{Name: d.Kind}, secrets: noSecrets{}, log: slog.New(slog.DiscardHandler), clock: sdk.SystemClock(),
+		stateDir: stateFolder, sessions: map[string]*session{}}
+	for _, o := range options {
+		o(s)
+	}
+	s.iac = &iacProvider{s: s, gone: make(chan struct{})}
+	if err := s.choose(); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-// service returns what registers the service of a capability.
-func (s *Server) service(capability string) (func(grpc.ServiceRegistrar), bool) {
-	switch capability {
-	case sdk.Runner().String():
-		return func(r grpc.ServiceRegistrar) { pb.RegisterJobRunnerServiceServer(r, &runner{s: s}) }, true
-	case sdk.Finder().String():
-		return func(r grpc.ServiceRegistrar) { pb.RegisterJobFinderServiceServer(r, &finder{s: s}) }, true
-	case sdk.Canceler().String():
-		return func(r grpc.ServiceRegistrar) { pb.RegisterJobCancelerServiceServer(r, &canceler{s: s}) }, true
-	case sdk.Cleaner().String():
-		return func(r grpc.ServiceRegistrar) { pb.RegisterJobCleanerServiceServer(r, &cleaner{s: s}) }, true
-	case sdk.Logger().String():
-		return func(r grpc.ServiceRegistrar) { pb.RegisterJobLoggerServiceServer(r, &logger{s: s}) }, true
-	case sdk.Batcher().String():
-		return func(r grpc.ServiceRegistrar) { pb.RegisterJobBatcherServiceServer(r, &batcher{s: s}) }, true
-	case sdk.Watcher().String():
-		return func(r grpc.ServiceRegistrar) { pb.RegisterJobWatcherServiceServer(r, &watcher{s: s}) }, true
-	case sdk.Lister().String():
-		return func(r grpc.ServiceRegistrar) { pb.RegisterOwnedListerServiceServer(r, &lister{s: s}) }, true
-	case sdk.Renewer().String():
-		return func(r grpc.ServiceRegistrar) { pb.RegisterExpiryRenewerServiceServer(r, &renewer{s: s}) }, true
+func (s *Server) registerOn(r grpc.ServiceRegistrar) {
+	named := &recorder{ServiceRegistrar: r}
+	for _, register := range s.register {
+		register(named)
 	}
-	return nil, false
+	s.services = named.names
+	workflowpb.RegisterPluginServiceServer(r, &pluginService{s: s})
 }
 
 // Close closes every provider that is open, for a process that ends. Jobs go on.
@@ -82,7 +89,7 @@ func (s *Server) Close() error {
 		names = append(names, name)
 	}
 	s.mu.Unlock()
-	var errs []error
+	errs := []error{s.iac.close()}
 	for _, name := range names {
 		errs = append(errs, s.close(name))
 	}
@@ -192,13 +199,8 @@ func (s *Server) open(ctx context.Context, m *pb.OpenRequest) (*pb.OpenResponse,
 	ses.opening = true
 	s.mu.Unlock()
 
-	r = r.Filled()
 	r.Secrets = &resolver{s: s, session: name}
-	r.IDs = sdk.NewIDSource(r.Clock)
-	opened, err := s.driver.Open(ctx, r)
-	if err == nil && isNil(opened) {
-		err = sdk.Errorf(sdk.Internal, "open provider", "the driver's Open returned nothing")
-	}
+	opened, err := s.openDriver(ctx, r)
 	var out *pb.OpenResponse
 	if err == nil {
 		if out, err = wire.EncodeOpenResponse(opened.Info(), sdk.CapabilityNames(opened)); err != nil {
@@ -220,6 +222,27 @@ func (s *Server) open(ctx context.Context, m *pb.OpenRequest) (*pb.OpenResponse,
 	}
 	ses.provider = opened
 	return out, nil
+}
+
+// openDriver opens a provider with a clock, IDs and log of its own, and refuses one that
+// can't do exactly what the driver declares: the services are registered by that.
+func (s *Server) openDriver(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
+	r.Clock, r.Log = s.clock, s.log
+	r.IDs = sdk.NewIDSource(r.Clock)
+	r = r.Filled()
+	opened, err := s.driver.Open(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if isNil(opened) {
+		return nil, sdk.Errorf(sdk.Internal, "open provider", "the driver's Open returned nothing")
+	}
+	declared, can := slices.Sorted(slices.Values(s.driver.Capabilities)), slices.Sorted(slices.Values(sdk.CapabilityNames(opened)))
+	if !slices.Equal(declared, can) {
+		err := sdk.Errorf(sdk.Internal, "open provider", "driver %s declares the capabilities %v, its provider has %v; its author corrects Driver.Capabilities", s.driver.Kind, declared, can)
+		return nil, errors.Join(err, opened.Close())
+	}
+	return opened, nil
 }
 
 func (p *provider) Info(ctx context.Context, _ *pb.InfoRequest) (*pb.InfoResponse, error) {

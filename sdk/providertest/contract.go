@@ -16,6 +16,7 @@ import (
 func contractChecks() []Check {
 	return []Check{
 		{Name: "info", Doc: "Info is constant, complete and legal, and a second process has the same identity.", run: checkInfo},
+		{Name: "capabilities", Doc: "A provider can do what its driver declares, and nothing else.", run: checkCapabilities},
 		{Name: "check", Doc: "Check passes on a backend that works, and names what it looked at.", run: checkCheck},
 		{Name: "config-unknown-member", Doc: "Open refuses a member of the config that the schema doesn't name.", run: checkConfigUnknown},
 		{Name: "support-table", Doc: "Every field of JobSpec has a row, and what the table refuses PrepareJob refuses, all at once.", run: checkSupport},
@@ -64,6 +65,16 @@ func checkInfo(s *suite, t T) {
 	legal("Secrets", slices.Contains([]sdk.SecretDelivery{"", sdk.SecretReference, sdk.SecretSealed, sdk.SecretFile, sdk.SecretProcessEnv, sdk.SecretVisibleEnv}, g.Secrets), g.Secrets)
 	for _, m := range g.Stdin {
 		legal("Stdin", m == sdk.StdinAttached || m == sdk.StdinSpooled, m)
+	}
+}
+
+func checkCapabilities(s *suite, t T) {
+	if s.h.Driver.Open == nil {
+		t.Skipf("the harness has no Driver")
+	}
+	declared := slices.Sorted(slices.Values(s.h.Driver.Capabilities))
+	if can := slices.Sorted(slices.Values(sdk.CapabilityNames(s.p))); !slices.Equal(declared, can) {
+		t.Errorf("the driver declares %v, the provider can do %v", declared, can)
 	}
 }
 

@@ -19,6 +19,8 @@ func contractMistakes() []mistake {
 			i.Burst = b.count("info")
 			return i
 		}}},
+		{name: "a capability isn't declared", fails: "capabilities", driver: func(d *sdk.Driver) { d.Capabilities = d.Capabilities[1:] }},
+		{name: "a capability too many", fails: "capabilities", driver: func(d *sdk.Driver) { d.Capabilities = append(slices.Clone(d.Capabilities), "Teleporter") }},
 		{name: "check without a remedy", fails: "check", broken: broken{check: func(b *broken, ctx context.Context) (sdk.CheckResult, error) {
 			res, err := b.good.Check(ctx, sdk.CheckRequest{})
 			return sdk.CheckResult{Items: append(res.Items, sdk.CheckItem{Name: "x"})}, err

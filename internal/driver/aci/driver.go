@@ -33,12 +33,13 @@ const Kind = "azure-aci"
 func Driver() sdk.Driver {
 	s := &shared{sends: map[string]*send{}}
 	return sdk.Driver{
-		Kind:       Kind,
-		Doc:        "Container groups of Azure Container Instances.",
-		Config:     configSchema(),
-		Options:    optionsSchema(),
-		Guarantees: guarantees(config{}.filled()),
-		Support:    support(),
+		Kind:         Kind,
+		Doc:          "Container groups of Azure Container Instances.",
+		Config:       configSchema(),
+		Options:      optionsSchema(),
+		Capabilities: sdk.CapabilitiesOf[*provider](),
+		Guarantees:   guarantees(config{}.filled()),
+		Support:      support(),
 		// All are secure values, which no read of a group shows.
 		Schemes: []string{azure.SchemeKeyVault, schemeEnv, schemeFile},
 		Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {

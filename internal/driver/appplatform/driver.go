@@ -42,13 +42,14 @@ const (
 func Driver() sdk.Driver {
 	budgets := &do.Budgets{}
 	return sdk.Driver{
-		Kind:       Kind,
-		Doc:        "Jobs of DigitalOcean App Platform, each in an app of its own.",
-		Config:     configSchema(),
-		Options:    optionsSchema(),
-		Guarantees: guarantees(config{}.filled()),
-		Support:    support(),
-		Schemes:    []string{schemeEnv, schemeFile},
+		Kind:         Kind,
+		Doc:          "Jobs of DigitalOcean App Platform, each in an app of its own.",
+		Config:       configSchema(),
+		Options:      optionsSchema(),
+		Capabilities: sdk.CapabilitiesOf[*provider](),
+		Guarantees:   guarantees(config{}.filled()),
+		Support:      support(),
+		Schemes:      []string{schemeEnv, schemeFile},
 		Open: func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 			p, err := open(ctx, r, budgets)
 			if err != nil {

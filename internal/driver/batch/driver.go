@@ -51,13 +51,14 @@ func Driver() sdk.Driver { return DriverWith(&logtail.Account{}) }
 // DriverWith returns a driver that shares them with other drivers too.
 func DriverWith(shared *logtail.Account) sdk.Driver {
 	return sdk.Driver{
-		Kind:       Kind,
-		Doc:        "Jobs of AWS Batch, on Fargate or on instances of a compute environment.",
-		Config:     configSchema(),
-		Options:    optionsSchema(),
-		Guarantees: guarantees(config{}.filled()),
-		Support:    support(),
-		Schemes:    secretref.Schemes(),
+		Kind:         Kind,
+		Doc:          "Jobs of AWS Batch, on Fargate or on instances of a compute environment.",
+		Config:       configSchema(),
+		Options:      optionsSchema(),
+		Capabilities: sdk.CapabilitiesOf[*provider](),
+		Guarantees:   guarantees(config{}.filled()),
+		Support:      support(),
+		Schemes:      secretref.Schemes(),
 		// What is resolved here can only be a variable that DescribeJobs shows.
 		VisibleSchemes: secretref.Visible(),
 		Open: func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {

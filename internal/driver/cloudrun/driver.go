@@ -44,6 +44,7 @@ func Driver() sdk.Driver {
 		Doc:            "Jobs of Google Cloud Run.",
 		Config:         configSchema(),
 		Options:        optionsSchema(),
+		Capabilities:   sdk.CapabilitiesOf[*provider](),
 		Guarantees:     guarantees(config{}.filled()),
 		Support:        support(),
 		Schemes:        []string{schemeSecretManager, schemeEnv, schemeFile},

@@ -27,13 +27,14 @@ const (
 // Driver returns the driver.
 func Driver() sdk.Driver {
 	return sdk.Driver{
-		Kind:       Kind,
-		Doc:        "Containers of a Docker engine, on this machine or another.",
-		Config:     configSchema(),
-		Options:    optionsSchema(),
-		Guarantees: guarantees(sdk.SecretFile),
-		Support:    support(),
-		Schemes:    []string{"env", "file"},
+		Kind:         Kind,
+		Doc:          "Containers of a Docker engine, on this machine or another.",
+		Config:       configSchema(),
+		Options:      optionsSchema(),
+		Capabilities: sdk.CapabilitiesOf[*provider](),
+		Guarantees:   guarantees(sdk.SecretFile),
+		Support:      support(),
+		Schemes:      []string{"env", "file"},
 		Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 			return open(r)
 		},

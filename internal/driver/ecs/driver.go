@@ -50,13 +50,14 @@ func Driver() sdk.Driver { return DriverWith(&logtail.Account{}) }
 // DriverWith returns a driver that shares them with other drivers too.
 func DriverWith(shared *logtail.Account) sdk.Driver {
 	return sdk.Driver{
-		Kind:       Kind,
-		Doc:        "Tasks of Amazon ECS, on Fargate or on instances of yours.",
-		Config:     configSchema(),
-		Options:    optionsSchema(),
-		Guarantees: guarantees(config{}.filled()),
-		Support:    support(),
-		Schemes:    secretref.Schemes(),
+		Kind:         Kind,
+		Doc:          "Tasks of Amazon ECS, on Fargate or on instances of yours.",
+		Config:       configSchema(),
+		Options:      optionsSchema(),
+		Capabilities: sdk.CapabilitiesOf[*provider](),
+		Guarantees:   guarantees(config{}.filled()),
+		Support:      support(),
+		Schemes:      secretref.Schemes(),
 		// What is resolved here can only be a variable that DescribeTasks shows.
 		VisibleSchemes: secretref.Visible(),
 		Open: func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {

@@ -29,13 +29,14 @@ const batchMax = 100
 func Driver() sdk.Driver {
 	budgets := &kube.Budgets{}
 	return sdk.Driver{
-		Kind:       Kind,
-		Doc:        "Jobs of a Kubernetes cluster.",
-		Config:     configSchema(),
-		Options:    optionsSchema(),
-		Guarantees: guarantees(),
-		Support:    support(),
-		Schemes:    []string{podspec.SchemeKube, podspec.SchemeEnv, podspec.SchemeFile},
+		Kind:         Kind,
+		Doc:          "Jobs of a Kubernetes cluster.",
+		Config:       configSchema(),
+		Options:      optionsSchema(),
+		Capabilities: sdk.CapabilitiesOf[*provider](),
+		Guarantees:   guarantees(),
+		Support:      support(),
+		Schemes:      []string{podspec.SchemeKube, podspec.SchemeEnv, podspec.SchemeFile},
 		Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 			p, err := open(r, budgets)
 			if err != nil {

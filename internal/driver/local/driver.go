@@ -39,13 +39,14 @@ const (
 // Driver returns the driver.
 func Driver() sdk.Driver {
 	return sdk.Driver{
-		Kind:       Kind,
-		Doc:        "Processes of this machine, each under a supervisor that outlives its submitter.",
-		Config:     configSchema(),
-		Options:    optionsSchema(),
-		Guarantees: guarantees(),
-		Support:    support(),
-		Schemes:    []string{"env", "file"},
+		Kind:         Kind,
+		Doc:          "Processes of this machine, each under a supervisor that outlives its submitter.",
+		Config:       configSchema(),
+		Options:      optionsSchema(),
+		Capabilities: sdk.CapabilitiesOf[*provider](),
+		Guarantees:   guarantees(),
+		Support:      support(),
+		Schemes:      []string{"env", "file"},
 		Open: func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 			return open(ctx, r)
 		},

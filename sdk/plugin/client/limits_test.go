@@ -49,7 +49,7 @@ func (s *scripted) JobLogs(ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[
 // open opens p through the wire.
 func open(t *testing.T, p sdk.Provider) sdk.Provider {
 	t.Helper()
-	d := plugintest.Through(t, sdk.Driver{Kind: "scripted", Open: func(context.Context, sdk.OpenRequest) (sdk.Provider, error) { return p, nil }})
+	d := plugintest.Through(t, sdk.Driver{Kind: "scripted", Capabilities: sdk.CapabilityNames(p), Open: func(context.Context, sdk.OpenRequest) (sdk.Provider, error) { return p, nil }})
 	return opened(t, d)
 }
 

@@ -59,11 +59,12 @@ func EncodeDescribeResponse(d sdk.Driver) (*pb.DescribeResponse, error) {
 		Support: each(d.Support, func(f sdk.FieldSupport) *pb.FieldSupport {
 			return &pb.FieldSupport{Field: f.Field, Values: f.Values, Refused: f.Refused}
 		}),
-		Schemes: d.Schemes, VisibleSchemes: d.VisibleSchemes,
+		Schemes: d.Schemes, VisibleSchemes: d.VisibleSchemes, Capabilities: d.Capabilities,
 	})
 }
 
-// DecodeDescribeResponse reads what EncodeDescribeResponse wrote; Open is nil.
+// DecodeDescribeResponse reads what EncodeDescribeResponse wrote; Open is nil. Names of
+// capabilities come as they are.
 func DecodeDescribeResponse(m *pb.DescribeResponse) (sdk.Driver, error) {
 	c := reply("decode the driver")
 	if m.GetKind() == "" {
@@ -74,7 +75,7 @@ func DecodeDescribeResponse(m *pb.DescribeResponse) (sdk.Driver, error) {
 		Support: each(m.GetSupport(), func(f *pb.FieldSupport) sdk.FieldSupport {
 			return sdk.FieldSupport{Field: f.GetField(), Values: f.GetValues(), Refused: f.GetRefused()}
 		}),
-		Schemes: each(m.GetSchemes(), same), VisibleSchemes: each(m.GetVisibleSchemes(), same),
+		Schemes: each(m.GetSchemes(), same), VisibleSchemes: each(m.GetVisibleSchemes(), same), Capabilities: each(m.GetCapabilities(), same),
 	})
 }
 

@@ -61,6 +61,9 @@ func NewDriver(c *Cloud, s Settings) sdk.Driver {
 		g = *s.Guarantees
 	}
 	d := describe(g)
+	if s.Capabilities != nil {
+		d.Capabilities = s.Capabilities
+	}
 	d.Open = func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 		if err := d.Config.Decode("config", r.Config, &struct{}{}); err != nil {
 			return nil, err
@@ -72,12 +75,13 @@ func NewDriver(c *Cloud, s Settings) sdk.Driver {
 
 func describe(g sdk.Guarantees) sdk.Driver {
 	return sdk.Driver{
-		Kind:       Kind,
-		Doc:        "A scripted backend without processes, for tests.",
-		Options:    optionsSchema(),
-		Guarantees: g,
-		Support:    support(g),
-		Schemes:    []string{"env", "file"},
+		Kind:         Kind,
+		Doc:          "A scripted backend without processes, for tests.",
+		Options:      optionsSchema(),
+		Capabilities: sdk.CapabilitiesOf[*provider](),
+		Guarantees:   g,
+		Support:      support(g),
+		Schemes:      []string{"env", "file"},
 	}
 }
 

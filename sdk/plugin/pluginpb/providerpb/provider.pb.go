@@ -784,8 +784,10 @@ type DescribeResponse struct {
 	Schemes []string `protobuf:"bytes,7,rep,name=schemes,proto3" json:"schemes,omitempty"`
 	// Those of them whose values anyone who may describe the job can read.
 	VisibleSchemes []string `protobuf:"bytes,8,rep,name=visible_schemes,json=visibleSchemes,proto3" json:"visible_schemes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The names of what every provider of it can do, of sdk.Capabilities.
+	Capabilities  []string `protobuf:"bytes,9,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
@@ -870,6 +872,13 @@ func (x *DescribeResponse) GetSchemes() []string {
 func (x *DescribeResponse) GetVisibleSchemes() []string {
 	if x != nil {
 		return x.VisibleSchemes
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
 	}
 	return nil
 }
@@ -1731,7 +1740,7 @@ const file_windlass_provider_v1_provider_proto_rawDesc = "" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x16\n" +
 	"\x06values\x18\x02 \x01(\tR\x06values\x12\x18\n" +
 	"\arefused\x18\x03 \x01(\tR\arefused\"\x11\n" +
-	"\x0fDescribeRequest\"\xe9\x02\n" +
+	"\x0fDescribeRequest\"\x8d\x03\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
 	"\x03doc\x18\x02 \x01(\tR\x03doc\x124\n" +
@@ -1742,7 +1751,8 @@ const file_windlass_provider_v1_provider_proto_rawDesc = "" +
 	"guarantees\x12<\n" +
 	"\asupport\x18\x06 \x03(\v2\".windlass.provider.v1.FieldSupportR\asupport\x12\x18\n" +
 	"\aschemes\x18\a \x03(\tR\aschemes\x12'\n" +
-	"\x0fvisible_schemes\x18\b \x03(\tR\x0evisibleSchemes\"\xc6\x03\n" +
+	"\x0fvisible_schemes\x18\b \x03(\tR\x0evisibleSchemes\x12\"\n" +
+	"\fcapabilities\x18\t \x03(\tR\fcapabilities\"\xc6\x03\n" +
 	"\vOpenRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12$\n" +
