@@ -104,7 +104,12 @@ func (c *Config) Plugin(name string) (Plugin, error) {
 // set.
 func (c *Config) PluginEnv(p Plugin) []string {
 	var out []string
-	for _, name := range p.Env {
+	names := p.Env
+	if runtime.GOOS == "windows" {
+		// Without it no program finds the system's own libraries.
+		names = append(slices.Clone(names), "SYSTEMROOT")
+	}
+	for _, name := range names {
 		if v, ok := c.env.Lookup(name); ok {
 			out = append(out, name+"="+v)
 		}

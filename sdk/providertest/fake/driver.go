@@ -54,6 +54,21 @@ func Driver() sdk.Driver {
 	return d
 }
 
+// DriverOf is Driver under another kind: a plugin has the name of its kind, and none that
+// is built in.
+func DriverOf(kind string) sdk.Driver {
+	d := Driver()
+	d.Kind = kind
+	d.Open = func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
+		opened, err := open(ctx, r)
+		if p, ok := opened.(*provider); ok {
+			p.self.Kind = kind
+		}
+		return opened, err
+	}
+	return d
+}
+
 // NewDriver returns a driver whose providers talk to this cloud.
 func NewDriver(c *Cloud, s Settings) sdk.Driver {
 	g := BestGuarantees()
@@ -309,7 +324,7 @@ func (p *provider) AskCapability(name string) any {
 
 // Info implements sdk.Provider.
 func (p *provider) Info() sdk.Info {
-	return sdk.Info{Name: p.open.Name, Kind: Kind, Identity: p.self, Guarantees: p.g,
+	return sdk.Info{Name: p.open.Name, Kind: p.self.Kind, Identity: p.self, Guarantees: p.g,
 		BatchMax: p.set.BatchMax, Rate: p.set.Rate, Burst: p.set.Burst, MaxInFlight: p.set.MaxInFlight}
 }
 

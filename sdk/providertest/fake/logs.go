@@ -121,11 +121,11 @@ func (c *Cloud) readLogs(ctx context.Context, id string, from place) (page, erro
 }
 
 func (p *provider) cursor(at place) *sdk.LogCursor {
-	return &sdk.LogCursor{V: sdk.CursorVersion, Kind: Kind, Position: map[string]string{
+	return &sdk.LogCursor{V: sdk.CursorVersion, Kind: p.self.Kind, Position: map[string]string{
 		"event": strconv.Itoa(at.event), "offset": strconv.Itoa(at.offset)}}
 }
 
-func readCursor(c *sdk.LogCursor) (place, error) {
+func (p *provider) readCursor(c *sdk.LogCursor) (place, error) {
 	var at place
 	if c == nil {
 		return at, nil
@@ -137,7 +137,7 @@ func readCursor(c *sdk.LogCursor) (place, error) {
 	var err1, err2 error
 	at.event, err1 = strconv.Atoi(c.Position["event"])
 	at.offset, err2 = strconv.Atoi(c.Position["offset"])
-	if c.Kind != Kind || err1 != nil || err2 != nil || at.event < 0 || at.offset < 0 {
+	if c.Kind != p.self.Kind || err1 != nil || err2 != nil || at.event < 0 || at.offset < 0 {
 		return at, sdk.Errorf(sdk.InvalidArgument, opName(OpJobLogs), "the cursor is not one of this backend's logs")
 	}
 	return at, nil
@@ -150,7 +150,7 @@ func (p *provider) JobLogs(ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[
 			yield(sdk.LogItem{}, err)
 			return
 		}
-		at, err := readCursor(r.Cursor)
+		at, err := p.readCursor(r.Cursor)
 		if err != nil {
 			yield(sdk.LogItem{}, err)
 			return

@@ -30,7 +30,7 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 		ps = append(ps, sdk.Problem{Field: "name", Value: r.Spec.Name, Message: err.Error(), Code: sdk.InvalidArgument})
 	}
 	l := sdk.Launch{
-		V: sdk.LaunchVersion, Kind: Kind, Identity: p.self,
+		V: sdk.LaunchVersion, Kind: p.self.Kind, Identity: p.self,
 		RunID: r.RunID, AttemptID: r.AttemptID, Attempt: r.Attempt, Owner: p.open.Owner, LedgerID: p.open.LedgerID,
 		Request: raw, Secrets: r.Spec.Secrets, Files: r.Spec.Files, Stdin: r.Spec.Stdin,
 		Resubmit: sdk.ResubmitRule{By: p.g.Submit.By}, Problems: ps,
@@ -231,7 +231,7 @@ func (p *provider) existing(ctx context.Context, rec *record) (*view, error) {
 }
 
 func (p *provider) handle(v *view) sdk.JobHandle {
-	return sdk.JobHandle{V: sdk.HandleVersion, Kind: Kind, Identity: p.self, ID: v.rec.ID, Name: v.rec.Request.Name,
+	return sdk.JobHandle{V: sdk.HandleVersion, Kind: p.self.Kind, Identity: p.self, ID: v.rec.ID, Name: v.rec.Request.Name,
 		Metadata: map[string]string{"accepted": v.rec.Accepted.UTC().Format(time.RFC3339Nano)}}
 }
 

@@ -1,0 +1,238 @@
+package pluginhost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin/client"
+)
+
+// Published makes the driver of a plugin that serves the published wire alone. conn
+// goes to a process whose registry has services; name is the kind that the driver must
+// have. Its Open is called once for each connection.
+type Published func(ctx context.Context, name string, conn grpc.ClientConnInterface, c Contract) (sdk.Driver, error)
+
+// Plugins are the plugins of one configuration, as kinds of providers.
+type Plugins struct {
+	Source Source
+	Config *config.Config
+	IDs    sdk.IDSource
+	// Published, when not nil, makes the drivers of published plugins.
+	Published Published
+
+	mu      sync.Mutex
+	drivers map[string]sdk.Driver
+}
+
+// Kinds returns the plugins' names, sorted.
+func (s *Plugins) Kinds() []string { return s.Config.PluginNames() }
+
+// Request returns what is asked of a source for a plugin.
+func (s *Plugins) Request(name, own string) (Request, error) {
+	p, err := s.Config.Plugin(name)
+	if err != nil {
+		return Request{}, err
+	}
+	return Request{Plugin: p, Env: s.Config.PluginEnv(p), Own: own}, nil
+}
+
+// Driver returns the driver of a plugin, which is started to ask it; NotFound where
+// there is no such plugin. A driver stays what it was when it was first asked for.
+func (s *Plugins) Driver(ctx context.Context, name string) (sdk.Driver, error) {
+	s.mu.Lock()
+	d, ok := s.drivers[name]
+	s.mu.Unlock()
+	if ok {
+		return d, nil
+	}
+	req, err := s.Request(name, "")
+	if err != nil {
+		return sdk.Driver{}, err
+	}
+	l, err := s.Source.Process(ctx, req)
+	if err != nil {
+		return sdk.Driver{}, err
+	}
+	defer l.Release()
+	if d, err = s.describe(ctx, name, l); err != nil {
+		return sdk.Driver{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.drivers == nil {
+		s.drivers = map[string]sdk.Driver{}
+	}
+	s.drivers[name] = d
+	return d, nil
+}
+
+// describe asks a process for its driver, whose providers find processes themselves.
+func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driver, error) {
+	own := true
+	d, err := client.Driver(ctx, l.Conn, s.IDs)
+	if errors.Is(err, sdk.Unimplemented) {
+		own = false
+		d, err = s.published(ctx, name, l)
+	}
+	if err != nil {
+		return sdk.Driver{}, err
+	}
+	if d.Kind != name {
+		return sdk.Driver{}, contract(name, "it serves the kind %q: a plugin is called as its kind", d.Kind)
+	}
+	d.Open = func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) { return s.open(ctx, name, own, r) }
+	return d, nil
+}
+
+func (s *Plugins) published(ctx context.Context, name string, l *Lease) (sdk.Driver, error) {
+	if s.Published == nil {
+		return sdk.Driver{}, &sdk.Error{Code: sdk.Unimplemented, Op: "use plugin " + name, ID: ErrContract, Err: errNoOpen}
+	}
+	return s.Published(ctx, name, l.Conn, l.Contract)
+}
+
+func contract(name, format string, args ...any) error {
+	return &sdk.Error{Code: sdk.FailedPrecondition, Op: "use plugin " + name, ID: ErrContract, Err: fmt.Errorf(format, args...)}
+}
+
+// open opens a provider that outlives the process which serves it. On our own wire all
+// providers share a process, each in a session of its own; a published plugin can be
+// initialized only once, so each has its own process.
+func (s *Plugins) open(ctx context.Context, name string, own bool, r sdk.OpenRequest) (sdk.Provider, error) {
+	id := s.IDs.NewID()
+	process := ""
+	if !own {
+		process = id.String()
+	}
+	req, err := s.Request(name, process)
+	if err != nil {
+		return nil, err
+	}
+	if r.Config, err = defaults(req.Plugin.Config, r.Config); err != nil {
+		return nil, err
+	}
+	c := newConn(s.Source, req)
+	open := func(ctx context.Context, over grpc.ClientConnInterface, contract Contract) (sdk.Provider, error) {
+		var d sdk.Driver
+		var err error
+		if own {
+			d, err = client.Driver(ctx, over, same{id})
+		} else {
+			d, err = s.Published(ctx, name, over, contract)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return d.Open(ctx, r)
+	}
+	l, err := c.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := open(ctx, c, l.Contract)
+	if err != nil {
+		c.release()
+		return nil, err
+	}
+	h := &provider{Provider: p, conn: c, plugin: name, contract: l.Contract}
+	h.close = sync.OnceValue(h.end)
+	if got := p.Info(); got.Kind != name || got.Identity.Kind != name {
+		return nil, errors.Join(contract(name, "its provider is of the kind %q, with the identity %s", got.Kind, got.Identity), h.Close())
+	}
+	can := sdk.CapabilityNames(h)
+	c.lock <- struct{}{}
+	defer func() { <-c.lock }()
+	c.reopen = func(ctx context.Context, l *Lease) (sdk.Provider, error) {
+		again, err := open(ctx, l.Conn, l.Contract)
+		if err != nil {
+			return nil, err
+		}
+		next := &provider{Provider: again, conn: c, plugin: name, contract: l.Contract}
+		lost := slices.DeleteFunc(slices.Clone(can), func(name string) bool { return sdk.Has(next, name) })
+		switch {
+		case again.Info().Identity != p.Info().Identity:
+			err = contract(name, "it was started again and is now %s, no longer %s", again.Info().Identity, p.Info().Identity)
+		case len(lost) > 0:
+			err = contract(name, "it was started again without %s", strings.Join(lost, ", "))
+		default:
+			return again, nil
+		}
+		return nil, errors.Join(err, again.Close())
+	}
+	return h, nil
+}
+
+// provider is a provider that a plugin serves. It has what the plugin named when it was
+// opened and what its registry has: a capability that is in one of them alone isn't there.
+type provider struct {
+	sdk.Provider
+	conn     *conn
+	plugin   string
+	contract Contract
+	close    func() error
+}
+
+var (
+	_ sdk.Provider = (*provider)(nil)
+	_ sdk.Asker    = (*provider)(nil)
+)
+
+// AskCapability implements sdk.Asker.
+func (p *provider) AskCapability(name string) any {
+	if p.contract.own() && !p.contract.Serves(name) {
+		return nil
+	}
+	if a, ok := p.Provider.(sdk.Asker); ok {
+		return a.AskCapability(name)
+	}
+	return nil
+}
+
+// Close implements sdk.Provider. It starts no process only to close in it.
+func (p *provider) Close() error { return p.close() }
+
+func (p *provider) end() error {
+	p.conn.close()
+	err := p.Provider.Close()
+	p.conn.release()
+	if sdk.CodeOf(err) == sdk.Unavailable {
+		return nil // the process has ended, and all that was open in it
+	}
+	return err
+}
+
+// same is a source of one ID: the session's, in whichever process.
+type same struct{ id sdk.ID }
+
+func (s same) NewID() sdk.ID { return s.id }
+
+// defaults returns a provider's config with what the plugin's entry has and it hasn't.
+func defaults(base, own json.RawMessage) (json.RawMessage, error) {
+	if len(base) == 0 {
+		return own, nil
+	}
+	var a, b map[string]json.RawMessage
+	for _, x := range []struct {
+		from json.RawMessage
+		to   *map[string]json.RawMessage
+	}{{base, &a}, {own, &b}} {
+		if len(x.from) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(x.from, x.to); err != nil {
+			return nil, sdk.Errorf(sdk.InvalidArgument, "read config", "%w", err)
+		}
+	}
+	maps.Copy(a, b)
+	return json.Marshal(a)
+}

@@ -1,0 +1,334 @@
+package pluginhost
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+const (
+	// StartTime is how long a plugin may take until it is ready.
+	StartTime = 15 * time.Second
+	// idleTime is how long a process stays that nobody needs.
+	idleTime = time.Minute
+	// Pauses between a process that ended and the next: none after the first, then
+	// from firstPause doubled up to maxPause. One that lived for steadyTime is a first
+	// one again.
+	firstPause = 250 * time.Millisecond
+	maxPause   = 30 * time.Second
+	steadyTime = time.Minute
+	// waitTime is how much of a pause a caller waits for instead of failing.
+	waitTime = time.Second
+)
+
+// Options are what a host works with.
+type Options struct {
+	Log *slog.Logger
+	// Redact takes secret values out of what plugins say; nil leaves all.
+	Redact func(text string) string
+	// Know, when not nil, learns the values of the variables that plugins get.
+	Know func(value sdk.SecretValue)
+	// TempDir is where folders for sockets are made, which need short names; empty is
+	// the system's.
+	TempDir string
+	// StartTime, Probe and Idle replace StartTime, probeTime and idleTime.
+	StartTime, Probe, Idle time.Duration
+	Clock           sdk.Clock
+}
+
+func (o Options) filled() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	if o.StartTime == 0 {
+		o.StartTime = StartTime
+	}
+	if o.Probe == 0 {
+		o.Probe = probeTime
+	}
+	if o.Idle == 0 {
+		o.Idle = idleTime
+	}
+	if o.Clock == nil {
+		o.Clock = sdk.SystemClock()
+	}
+	return o
+}
+
+// Request says which process of a plugin is wanted.
+type Request struct {
+	Plugin config.Plugin
+	// Env is its whole environment, NAME=value.
+	Env []string
+	// Own, when set, is the name of a user that shares the process with no other.
+	Own string
+}
+
+// Lease is the use of a plugin's process. The process stays until it is released, unless
+// it ends by itself.
+type Lease struct {
+	Conn grpc.ClientConnInterface
+	// Address is the process's socket; empty where only its host may speak to it.
+	Address  string
+	Contract Contract
+	// Done is closed when the process has ended, or can't be used any more.
+	Done <-chan struct{}
+	// Why says how it ended, once Done is closed.
+	Why func() error
+	// Doubt says that a call has failed as if nobody was there: a process that answers
+	// nothing at all is ended. It returns at once.
+	Doubt func()
+	// Release ends the use.
+	Release func()
+}
+
+// Source gives processes of plugins.
+type Source interface {
+	// Process starts a plugin's process, or shares the one that is there. It is
+	// Unavailable where the process doesn't get ready, or has ended too often.
+	Process(ctx context.Context, r Request) (*Lease, error)
+}
+
+// Host starts and supervises plugins' processes. It is safe for concurrent use.
+type Host struct {
+	o Options
+
+	mu     sync.Mutex
+	places map[[sha256.Size]byte]*place
+	closed bool
+	swept  sync.Once
+	wg     sync.WaitGroup
+}
+
+var _ Source = (*Host)(nil)
+
+// place is where one process is, or will be.
+type place struct {
+	lock chan struct{} // held while it is started
+
+	// What follows is under the host's lock.
+
+	proc  *process
+	began time.Time
+	users int
+	// failed counts the processes in a row that didn't last; next is when another may
+	// be started, cause what became of the last.
+	failed int
+	next   time.Time
+	cause  error
+	idle   *time.Timer
+}
+
+// New returns a host that has started nothing yet.
+func New(o Options) *Host {
+	return &Host{o: o.filled(), places: map[[sha256.Size]byte]*place{}}
+}
+
+// Process implements Source.
+func (h *Host) Process(ctx context.Context, r Request) (*Lease, error) {
+	key := sha256.Sum256([]byte(strings.Join(append([]string{r.Plugin.Path, r.Plugin.Checksum, r.Own}, r.Env...), "\x00")))
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil, errClosed(r.Plugin.Name)
+	}
+	pl := h.places[key]
+	if pl == nil {
+		pl = &place{lock: make(chan struct{}, 1)}
+		h.places[key] = pl
+	}
+	pl.users++
+	h.mu.Unlock()
+	proc, err := h.ready(ctx, pl, r)
+	if err != nil {
+		h.leave(key, pl, r.Own != "")
+		return nil, err
+	}
+	return &Lease{Conn: proc.conn, Address: proc.address, Contract: proc.contract, Done: proc.done(), Why: proc.why,
+		Doubt:   func() { h.spawn(func() { proc.doubt(h.o.Probe) }) },
+		Release: sync.OnceFunc(func() { h.leave(key, pl, r.Own != "") })}, nil
+}
+
+func errClosed(name string) error {
+	return &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + name, Unreached: true, Err: errors.New("the host of plugins is closing")}
+}
+
+// spawn does something that Close waits for.
+func (h *Host) spawn(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.wg.Go(do)
+	}
+}
+
+// ready returns the place's process, started if there is none.
+func (h *Host) ready(ctx context.Context, pl *place, r Request) (*process, error) {
+	select {
+	case pl.lock <- struct{}{}:
+	case <-ctx.Done():
+		return nil, unreached(r.Plugin.Name, ctx)
+	}
+	defer func() { <-pl.lock }()
+	if proc := h.live(pl); proc != nil {
+		return proc, nil
+	}
+	if err := h.pause(ctx, pl, r.Plugin.Name); err != nil {
+		return nil, err
+	}
+	h.swept.Do(func() { sweep(temp(&h.o)) })
+	for _, v := range r.Env {
+		if _, value, _ := strings.Cut(v, "="); h.o.Know != nil && value != "" {
+			h.o.Know(sdk.NewSecretValue([]byte(value)))
+		}
+	}
+	began := h.o.Clock.Now()
+	proc, err := start(ctx, &h.o, r.Plugin, r.Env)
+	if err != nil {
+		if ctx.Err() == nil {
+			h.mu.Lock()
+			h.failed(pl, err)
+			h.mu.Unlock()
+		}
+		return nil, err
+	}
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		proc.stop()
+		return nil, errClosed(r.Plugin.Name)
+	}
+	pl.proc = proc
+	pl.began = began
+	h.wg.Go(func() {
+		<-proc.done()
+		h.mu.Lock()
+		h.gone(pl, proc)
+		h.mu.Unlock()
+		proc.stop()
+	})
+	h.mu.Unlock()
+	h.o.Log.Info("plugin started", "plugin", r.Plugin.Name, "version", proc.contract.Manifest.Version, "process", proc.child.ID())
+	return proc, nil
+}
+
+func unreached(name string, ctx context.Context) error {
+	return &sdk.Error{Code: sdk.CodeOf(ctx.Err()), Op: "start plugin " + name, Unreached: true, Err: context.Cause(ctx)}
+}
+
+// live returns the place's process where it hasn't ended.
+func (h *Host) live(pl *place) *process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if pl.proc == nil {
+		return nil
+	}
+	select {
+	case <-pl.proc.done():
+		h.gone(pl, pl.proc)
+		return nil
+	default:
+		return pl.proc
+	}
+}
+
+// gone notes that a process has ended which was wanted; the host's lock is held.
+func (h *Host) gone(pl *place, proc *process) {
+	if pl.proc != proc || h.closed {
+		return
+	}
+	pl.proc = nil
+	h.o.Log.Warn("a plugin has ended", "plugin", proc.plugin.Name, "why", proc.why())
+	if h.o.Clock.Now().Sub(pl.began) >= steadyTime {
+		pl.failed = 0
+	}
+	h.failed(pl, proc.why())
+}
+
+// failed says when the next may be started; the host's lock is held.
+func (h *Host) failed(pl *place, cause error) {
+	pl.failed++
+	pl.cause = cause
+	var wait time.Duration
+	if pl.failed > 1 {
+		wait = min(maxPause, firstPause<<min(pl.failed-2, 20))
+	}
+	pl.next = h.o.Clock.Now().Add(wait)
+}
+
+// pause keeps a plugin that ends again and again from being started all the time.
+func (h *Host) pause(ctx context.Context, pl *place, name string) error {
+	h.mu.Lock()
+	wait, n, cause := pl.next.Sub(h.o.Clock.Now()), pl.failed, pl.cause
+	h.mu.Unlock()
+	if wait > waitTime {
+		return &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + name, ID: ErrEnded, Retryable: true, RetryAfter: wait, Unreached: true,
+			Err: fmt.Errorf("it has ended %d times, and is started again in %s: %w", n, wait.Round(time.Second), cause)}
+	}
+	if wait > 0 && h.o.Clock.Sleep(ctx, wait) != nil {
+		return unreached(name, ctx)
+	}
+	return nil
+}
+
+// leave ends a use. What nobody uses ends, at once where it was for one user alone.
+func (h *Host) leave(key [sha256.Size]byte, pl *place, own bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if pl.users--; pl.users > 0 || h.closed {
+		return
+	}
+	if own {
+		h.drop(key, pl)
+		return
+	}
+	if pl.idle != nil {
+		pl.idle.Stop()
+	}
+	pl.idle = time.AfterFunc(h.o.Idle, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if pl.users == 0 && !h.closed {
+			h.drop(key, pl)
+		}
+	})
+}
+
+// drop stops a place's process; the host's lock is held.
+func (h *Host) drop(key [sha256.Size]byte, pl *place) {
+	if h.places[key] == pl {
+		delete(h.places, key)
+	}
+	if proc := pl.proc; proc != nil {
+		pl.proc = nil
+		h.wg.Go(proc.stop)
+	}
+}
+
+// Close stops all processes, and waits until they have ended.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	for key, pl := range h.places {
+		if pl.idle != nil {
+			pl.idle.Stop()
+		}
+		h.drop(key, pl)
+	}
+	h.mu.Unlock()
+	h.wg.Wait()
+	return nil
+}

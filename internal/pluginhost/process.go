@@ -1,0 +1,258 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin"
+	"github.com/windlass-run/windlass/sdk/plugin/wire"
+)
+
+const (
+	// graceTime is how long a plugin has to end by itself once it was asked to.
+	graceTime = 3 * time.Second
+	// probeTime is how long one that seems to hang has to answer anything at all.
+	probeTime = 10 * time.Second
+)
+
+// process is a plugin's process that has got ready.
+type process struct {
+	plugin config.Plugin
+	client *goplugin.Client
+	child  *child
+	words  *words
+	dir    string
+	conn   grpc.ClientConnInterface
+	// address is its socket; empty where only this process may speak to it.
+	address  string
+	contract Contract
+
+	probing sync.Mutex
+	stop    func()
+}
+
+// start starts a plugin's program with nothing of our environment but env, and waits
+// until it is ready, at most limit. Whoever has it stops it.
+func start(ctx context.Context, o *Options, p config.Plugin, env []string) (_ *process, err error) {
+	if _, err := Verify(p); err != nil {
+		return nil, err
+	}
+	file, err := readManifest(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(temp(o), dirPrefix+strconv.Itoa(os.Getpid())+"-")
+	if err != nil {
+		return nil, fmt.Errorf("start plugin %s: %w", p.Name, err)
+	}
+	pr := &process{plugin: p, dir: dir, words: newWords(o.Log.With("plugin", p.Name), o.Redact, time.Now)}
+	pr.stop = sync.OnceFunc(pr.end)
+	defer func() {
+		if err != nil {
+			pr.stop()
+		}
+	}()
+	cmd := exec.Command(p.Path) //nolint:noctx // it outlives the call that needs it first
+	cmd.Dir = filepath.Dir(p.Path)
+	pr.child = newChild(cmd, pr.words)
+	pr.client = goplugin.NewClient(&goplugin.ClientConfig{
+		HandshakeConfig:  plugin.Handshake(),
+		Plugins:          goplugin.PluginSet{plugin.SetKey: nothing{}},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		Logger:           hclog.NewNullLogger(),
+		SyncStdout:       pr.words, SyncStderr: pr.words,
+		StartTimeout: o.StartTime,
+		SkipHostEnv:  true,
+		// A socket in a private folder is reached by this user alone; a port isn't.
+		AutoMTLS:         runtime.GOOS == "windows",
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
+		GRPCDialOptions:  wire.DialOptions(),
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, sockets string) (runner.Runner, error) {
+			cmd.Env = append(slices.Clone(env), spec.Env...)
+			// Where old versions of go-plugin put their sockets.
+			cmd.Env = append(cmd.Env, "TMPDIR="+sockets)
+			return pr.child, nil
+		},
+	})
+	ctx, cancel := context.WithTimeout(ctx, o.StartTime)
+	defer cancel()
+	if err := pr.connect(ctx); err != nil {
+		return nil, pr.notReady(ctx, err)
+	}
+	if pr.contract, err = ask(ctx, pr.conn, file); err != nil {
+		return nil, pr.notReady(ctx, err)
+	}
+	return pr, nil
+}
+
+// connect starts the process and has it say where it listens. Whatever it does, this
+// ends with ctx.
+func (p *process) connect(ctx context.Context) error {
+	type result struct {
+		c   goplugin.ClientProtocol
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		c, err := p.client.Client()
+		done <- result{c, err}
+	}()
+	var res result
+	select {
+	case res = <-done:
+	case <-ctx.Done():
+		p.child.end()
+		<-done
+		return context.Cause(ctx)
+	}
+	if res.err != nil {
+		return res.err
+	}
+	g, ok := res.c.(*goplugin.GRPCClient)
+	if !ok {
+		return errors.New("it doesn't speak gRPC")
+	}
+	p.conn = g.Conn
+	if r := p.client.ReattachConfig(); r != nil && r.Addr != nil && r.Addr.Network() == "unix" {
+		p.address = r.Addr.String()
+	}
+	return nil
+}
+
+// notReady is the error of a process that didn't get ready, with its last words.
+func (p *process) notReady(ctx context.Context, cause error) error {
+	p.child.end()
+	if p.child.started() {
+		<-p.child.ended // so that its last words are whole
+	}
+	if errors.Is(cause, context.DeadlineExceeded) {
+		cause = errors.New("it took too long")
+	} else if ctx.Err() != nil {
+		return &sdk.Error{Code: sdk.CodeOf(ctx.Err()), Op: "start plugin " + p.plugin.Name, Unreached: true, Err: cause}
+	}
+	// go-plugin has three lines for it, about its own history.
+	if rest, ok := strings.CutPrefix(cause.Error(), "Unrecognized remote plugin message: "); ok {
+		first, _, _ := strings.Cut(rest, "\n")
+		if cause = errors.New("it ended before it was ready"); first != "" {
+			cause = fmt.Errorf("it is no plugin: the first line that it printed is %.100q", p.words.redact(first))
+		}
+	}
+	if last := p.words.lastWords(); last != "" {
+		cause = fmt.Errorf("%w; its last words: %s", cause, last)
+	}
+	return &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + p.plugin.Name, ID: ErrNotReady, Unreached: true, Err: cause,
+		Remedy: "windlass plugin check " + p.plugin.Name + " looks at it"}
+}
+
+// done is closed when the process has ended.
+func (p *process) done() <-chan struct{} { return p.child.ended }
+
+// why says how the process ended.
+func (p *process) why() error {
+	text := "it ended"
+	if err := p.child.err; err != nil {
+		text = err.Error()
+	}
+	if last := p.words.lastWords(); last != "" {
+		text += "; its last words: " + last
+	}
+	return errors.New(text)
+}
+
+// doubt kills a process that answers nothing at all any more.
+func (p *process) doubt(patience time.Duration) {
+	if !p.probing.TryLock() {
+		return
+	}
+	defer p.probing.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err := healthpb.NewHealthClient(p.conn).Check(ctx, &healthpb.HealthCheckRequest{Service: goplugin.GRPCServiceName})
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		p.words.log.Warn("a plugin doesn't answer and is killed", "err", err)
+		p.child.end()
+	}
+}
+
+// end asks the process to end, and kills it when it doesn't, with its group. Nothing
+// of it is left afterwards.
+func (p *process) end() {
+	t := time.AfterFunc(graceTime, p.child.end)
+	defer t.Stop()
+	p.client.Kill() // it waits for the process
+	p.child.end()
+	if p.child.started() {
+		<-p.child.ended
+	}
+	p.words.end()
+	_ = os.RemoveAll(p.dir)
+}
+
+// dirPrefix begins the names of the folders for sockets; the number of the process
+// that made it follows.
+const dirPrefix = "wlplug"
+
+// temp is the folder in which those are made: a socket's path may have about 100 bytes,
+// and go-plugin needs 60 of them.
+func temp(o *Options) string {
+	const longest = 40
+	dir := o.TempDir
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	if len(dir) > longest && runtime.GOOS != "windows" {
+		return "/tmp"
+	}
+	return dir
+}
+
+// sweep removes the folders of hosts that were killed.
+func sweep(temp string) {
+	list, _ := filepath.Glob(filepath.Join(temp, dirPrefix+"*-*"))
+	for _, dir := range list {
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
+		if pid, err := strconv.Atoi(number); err == nil && !alive(pid) {
+			_ = os.RemoveAll(dir) // another user's stays
+		}
+	}
+}
+
+// nothing is the plugin that go-plugin wants to know of: the connection is used as it is.
+type nothing struct {
+	goplugin.NetRPCUnsupportedPlugin
+}
+
+func (nothing) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("this end serves nothing")
+}
+
+func (nothing) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("the connection is used as it is")
+}
+
+var (
+	_ goplugin.GRPCPlugin = nothing{}
+	_ io.Writer           = (*words)(nil)
+)

@@ -1,0 +1,127 @@
+package pluginhost
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// IDs of errors for windlass explain.
+const (
+	ErrChecksum  = "plugin.checksum"
+	ErrNoProgram = "plugin.no-program"
+	ErrUntrusted = "plugin.untrusted"
+	ErrNotReady  = "plugin.not-ready"
+	ErrEnded     = "plugin.ended"
+	ErrContract  = "plugin.contract"
+	ErrInstall   = "plugin.install"
+)
+
+// Explanations returns, for every error of this package, its ID and what to say of it.
+func Explanations() [][2]string {
+	return [][2]string{
+		{ErrChecksum, "A plugin's program isn't the one that was trusted. Its SHA-256 differs from the one in windlass.yaml, or from that of its installation, so it isn't started. If you have built or updated it yourself, write the new checksum; windlass plugin check prints it. Else find out who has changed it."},
+		{ErrNoProgram, "A plugin's program isn't there, or can't be run. The path in windlass.yaml is wrong, or the folder of plugins has a folder without a program of its name."},
+		{ErrUntrusted, "Others may change a plugin's program. It, or its folder, belongs to another user or may be written by others, who could run anything as you. Take it over with chown, or run chmod go-w on both."},
+		{ErrNotReady, "A plugin didn't get ready. Its process ended, or didn't say within its time where it can be reached. It must be a program made with a plugin SDK; the message has its last words, and keeper.log all of them."},
+		{ErrEnded, "A plugin has ended while it was needed. Its process crashed or was killed, or no longer answered and was ended. It is started again by the next call, at once the first time and then ever later. Its runs go on, and are taken up again. keeper.log has its last words."},
+		{ErrContract, "A plugin doesn't keep the contract. What it says of itself doesn't fit its name, or what it said before. windlass plugin check NAME lists what doesn't fit; its author has to mend it."},
+		{ErrInstall, "A plugin could not be installed. Nothing was changed: a plugin appears in the folder of plugins whole, or not at all. The message says what in the index, the download or the folder doesn't fit."},
+	}
+}
+
+// receiptName is the file that an installation leaves beside the program.
+const receiptName = ".installed.json"
+
+// Receipt is what an installation noted.
+type Receipt struct {
+	Version string `json:"version"`
+	// SHA256 is the program's, in hexadecimal.
+	SHA256 string `json:"sha256"`
+	// From is the address that it came from.
+	From string `json:"from"`
+}
+
+func readReceipt(dir string) (Receipt, error) {
+	var r Receipt
+	path := filepath.Join(dir, receiptName)
+	data, err := readBounded(path, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("read %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Expected returns the checksum that a plugin's program must have, in hexadecimal: the
+// configuration's, else that of its installation; empty when there is none.
+func Expected(p config.Plugin) (string, error) {
+	if p.Checksum != "" {
+		return p.Checksum, nil
+	}
+	r, err := readReceipt(filepath.Dir(p.Path))
+	if err != nil || r.SHA256 == "" {
+		return "", err
+	}
+	return config.ParseChecksum(r.SHA256)
+}
+
+// Sum returns the SHA-256 of a program, in hexadecimal.
+func Sum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Verify refuses a program that isn't there, that others may change, or that hasn't the
+// checksum that it must have. It returns the one that it has.
+func Verify(p config.Plugin) (sum string, err error) {
+	fail := func(code sdk.Code, id, remedy string, err error) error {
+		return &sdk.Error{Code: code, Op: "verify plugin " + p.Name, ID: id, Remedy: remedy, Err: err}
+	}
+	info, err := os.Stat(p.Path)
+	switch {
+	case err != nil:
+		return "", fail(sdk.NotFound, ErrNoProgram, "mend plugins."+p.Name+".path, or install it", err)
+	case !info.Mode().IsRegular():
+		return "", fail(sdk.InvalidArgument, ErrNoProgram, "name the program itself", fmt.Errorf("%s is no file", p.Path))
+	}
+	for _, at := range []string{p.Path, filepath.Dir(p.Path)} {
+		if why := changeable(at); why != "" {
+			return "", fail(sdk.PermissionDenied, ErrUntrusted, "take it over with chown, or run chmod go-w on it", fmt.Errorf("%s %s", at, why))
+		}
+	}
+	want, err := Expected(p)
+	if err != nil {
+		return "", fail(sdk.InvalidArgument, ErrChecksum, "install it again", err)
+	}
+	if sum, err = Sum(p.Path); err != nil {
+		return "", fail(sdk.FailedPrecondition, ErrNoProgram, "make it readable", err)
+	}
+	if want != "" && sum != want {
+		return sum, fail(sdk.PermissionDenied, ErrChecksum, "trust it by writing its checksum, or put back the one that was trusted",
+			fmt.Errorf("%s has the SHA-256 %s, not %s", p.Path, sum, want))
+	}
+	return sum, nil
+}
