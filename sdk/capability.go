@@ -72,12 +72,22 @@ func Renewer() Capability[ExpiryRenewer] {
 	return capability[ExpiryRenewer]("moves the expiry of what a run made while it lives")
 }
 
+// Resources is the capability of keeping resources.
+func Resources() Capability[ResourceDriver] {
+	return capability[ResourceDriver]("keeps resources as a file describes them")
+}
+
+// Troubleshooting is the capability of explaining resources.
+func Troubleshooting() Capability[Troubleshooter] {
+	return capability[Troubleshooter]("says why a resource isn't as it should be")
+}
+
 // Capabilities returns the table: the only list, which advertisement, host
 // gating, descriptions, documents and the choice of tests go by.
 func Capabilities() []CapabilityRow {
 	return []CapabilityRow{
 		Runner().row, Finder().row, Canceler().row, Cleaner().row, Logger().row,
-		Batcher().row, Watcher().row, Lister().row, Renewer().row,
+		Batcher().row, Watcher().row, Lister().row, Renewer().row, Resources().row, Troubleshooting().row,
 	}
 }
 

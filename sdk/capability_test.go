@@ -33,6 +33,8 @@ type (
 	watcher  struct{ base }
 	lister   struct{ base }
 	renewer  struct{ base }
+	resource struct{ base }
+	trouble  struct{ base }
 )
 
 func (runner) PrepareJob(context.Context, sdk.PrepareJobRequest) (sdk.Launch, error) {
@@ -72,11 +74,40 @@ func (renewer) RenewExpiry(context.Context, sdk.RenewExpiryRequest) (sdk.RenewEx
 	return sdk.RenewExpiryResult{}, nil
 }
 
+func (resource) CreateResource(context.Context, sdk.CreateResourceRequest) (sdk.CreateResourceResult, error) {
+	return sdk.CreateResourceResult{}, nil
+}
+func (resource) ReadResource(context.Context, sdk.ReadResourceRequest) (sdk.ReadResourceResult, error) {
+	return sdk.ReadResourceResult{}, nil
+}
+func (resource) UpdateResource(context.Context, sdk.UpdateResourceRequest) (sdk.UpdateResourceResult, error) {
+	return sdk.UpdateResourceResult{}, nil
+}
+func (resource) DeleteResource(context.Context, sdk.DeleteResourceRequest) (sdk.DeleteResourceResult, error) {
+	return sdk.DeleteResourceResult{}, nil
+}
+func (resource) DiffResource(context.Context, sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
+	return sdk.DiffResourceResult{}, nil
+}
+func (resource) ScaleResource(context.Context, sdk.ScaleResourceRequest) (sdk.ScaleResourceResult, error) {
+	return sdk.ScaleResourceResult{}, nil
+}
+func (resource) HealthCheckResource(context.Context, sdk.HealthCheckResourceRequest) (sdk.HealthCheckResourceResult, error) {
+	return sdk.HealthCheckResourceResult{}, nil
+}
+func (resource) SensitiveKeys(context.Context, sdk.SensitiveKeysRequest) (sdk.SensitiveKeysResult, error) {
+	return sdk.SensitiveKeysResult{}, nil
+}
+func (trouble) TroubleshootResource(context.Context, sdk.TroubleshootResourceRequest) (sdk.TroubleshootResourceResult, error) {
+	return sdk.TroubleshootResourceResult{}, nil
+}
+
 // only maps each capability to a provider that has only that one.
 func only() map[string]sdk.Provider {
 	return map[string]sdk.Provider{
 		"JobRunner": runner{}, "JobFinder": finder{}, "JobCanceler": canceler{}, "JobCleaner": cleaner{}, "JobLogger": logger{},
 		"JobBatcher": batcher{}, "JobWatcher": watcher{}, "OwnedLister": lister{}, "ExpiryRenewer": renewer{},
+		"ResourceDriver": resource{}, "Troubleshooter": trouble{},
 	}
 }
 
@@ -85,7 +116,7 @@ func of() map[string]func(sdk.Provider) bool {
 	return map[string]func(sdk.Provider) bool{
 		"JobRunner": asks(sdk.Runner()), "JobFinder": asks(sdk.Finder()), "JobCanceler": asks(sdk.Canceler()), "JobCleaner": asks(sdk.Cleaner()),
 		"JobLogger": asks(sdk.Logger()), "JobBatcher": asks(sdk.Batcher()), "JobWatcher": asks(sdk.Watcher()), "OwnedLister": asks(sdk.Lister()),
-		"ExpiryRenewer": asks(sdk.Renewer()),
+		"ExpiryRenewer": asks(sdk.Renewer()), "ResourceDriver": asks(sdk.Resources()), "Troubleshooter": asks(sdk.Troubleshooting()),
 	}
 }
 

@@ -33,6 +33,8 @@ type Driver struct {
 	// anyone who may describe the job can read, whatever Guarantees.Secrets says
 	// of the others; PrepareJob refuses them without AllowVisibleSecret.
 	VisibleSchemes []string
+	// Resources are the types that its ResourceDriver keeps; none where it has none.
+	Resources []ResourceType
 	// Open returns a provider. It reaches no network, unless the identity can't
 	// be known otherwise: Check does.
 	Open func(ctx context.Context, r OpenRequest) (Provider, error)

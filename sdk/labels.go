@@ -16,6 +16,7 @@ const (
 	LabelOwner   = "windlass-owner"
 	LabelLedger  = "windlass-ledger"
 	LabelExpires = "windlass-expires" // Unix seconds; renewed while the run lives
+	LabelOp      = "windlass-op"      // the latest change of a resource
 )
 
 // NameRule is what a backend allows in a name.

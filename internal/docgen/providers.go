@@ -312,7 +312,26 @@ func kindText(d sdk.Driver) string {
 	} else {
 		b.WriteString(table([]string{"Field", "What is honoured"}, rows))
 	}
+	for _, t := range d.Resources {
+		b.WriteString(resourceText(t))
+	}
 	return b.String()
+}
+
+// resourceText describes a type of resources.
+func resourceText(t sdk.ResourceType) string {
+	verbs := make([]string, len(t.Verbs))
+	for i, v := range t.Verbs {
+		verbs[i] = string(v)
+	}
+	out := fmt.Sprintf("\nResource %s: %s It can do: %s.", code(t.Type), t.Doc, strings.Join(verbs, ", "))
+	if t.Refused != "" {
+		out += " Nothing else: " + t.Refused + "."
+	}
+	if len(t.Config.Fields) == 0 {
+		return out + " It has no config.\n"
+	}
+	return out + "\n\n" + schemaTable(t.Config)
 }
 
 func schemaTable(s sdk.Schema) string {

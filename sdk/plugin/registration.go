@@ -81,6 +81,10 @@ func (s *Server) servicesOf(capability string) []func(grpc.ServiceRegistrar) {
 		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterOwnedListerServiceServer(r, &lister{s: s}) }}
 	case sdk.Renewer().String():
 		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterExpiryRenewerServiceServer(r, &renewer{s: s}) }}
+	case sdk.Resources().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterResourceDriverServiceServer(r, &resources{s: s}) }}
+	case sdk.Troubleshooting().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterTroubleshooterServiceServer(r, &troubleshooter{s: s}) }}
 	}
 	return nil
 }

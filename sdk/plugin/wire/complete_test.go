@@ -19,7 +19,7 @@ import (
 func files() []protoreflect.FileDescriptor {
 	return []protoreflect.FileDescriptor{
 		pb.File_windlass_provider_v1_error_proto, pb.File_windlass_provider_v1_launch_proto, pb.File_windlass_provider_v1_job_proto,
-		pb.File_windlass_provider_v1_log_proto, pb.File_windlass_provider_v1_owned_proto, pb.File_windlass_provider_v1_provider_proto,
+		pb.File_windlass_provider_v1_log_proto, pb.File_windlass_provider_v1_owned_proto, pb.File_windlass_provider_v1_resource_proto, pb.File_windlass_provider_v1_provider_proto,
 	}
 }
 

@@ -60,6 +60,10 @@ func EncodeDescribeResponse(d sdk.Driver) (*pb.DescribeResponse, error) {
 			return &pb.FieldSupport{Field: f.Field, Values: f.Values, Refused: f.Refused}
 		}),
 		Schemes: d.Schemes, VisibleSchemes: d.VisibleSchemes, Capabilities: d.Capabilities,
+		Resources: each(d.Resources, func(t sdk.ResourceType) *pb.ResourceType {
+			return &pb.ResourceType{Type: t.Type, Doc: t.Doc, Config: c.schema(t.Config), Refused: t.Refused,
+				Verbs: each(t.Verbs, func(v sdk.ResourceVerb) string { return string(v) })}
+		}),
 	})
 }
 
@@ -76,6 +80,11 @@ func DecodeDescribeResponse(m *pb.DescribeResponse) (sdk.Driver, error) {
 			return sdk.FieldSupport{Field: f.GetField(), Values: f.GetValues(), Refused: f.GetRefused()}
 		}),
 		Schemes: each(m.GetSchemes(), same), VisibleSchemes: each(m.GetVisibleSchemes(), same), Capabilities: each(m.GetCapabilities(), same),
+		// A verb that this program doesn't know can't be asked for, and stays as it is.
+		Resources: each(m.GetResources(), func(t *pb.ResourceType) sdk.ResourceType {
+			return sdk.ResourceType{Type: t.GetType(), Doc: t.GetDoc(), Config: c.unschema(t.GetConfig()), Refused: t.GetRefused(),
+				Verbs: each(t.GetVerbs(), func(v string) sdk.ResourceVerb { return sdk.ResourceVerb(v) })}
+		}),
 	})
 }
 

@@ -21,7 +21,9 @@ type call struct {
 var opNames = map[Op]string{OpCheck: "check", OpPrepareJob: "prepare job", OpRunJob: "run job", OpJobStatus: "read job status",
 	OpFindJobs: "find jobs", OpCancelJob: "cancel job", OpCleanupJob: "clean up job", OpJobLogs: "read job logs",
 	OpJobStatuses: "read job statuses", OpWatchJobs: "watch jobs", OpListOwned: "list owned objects",
-	OpRemoveOwned: "remove owned object", OpRenewExpiry: "renew expiry"}
+	OpRemoveOwned: "remove owned object", OpRenewExpiry: "renew expiry",
+	OpCreateResource: "create resource", OpReadResource: "read resource", OpUpdateResource: "update resource", OpDeleteResource: "delete resource",
+	OpDiffResource: "compare resource", OpScaleResource: "scale resource", OpSensitiveKeys: "read sensitive keys"}
 
 func opName(op Op) string { return opNames[op] }
 

@@ -97,6 +97,7 @@ func describe(g sdk.Guarantees) sdk.Driver {
 		Guarantees:   g,
 		Support:      support(g),
 		Schemes:      []string{"env", "file"},
+		Resources:    resourceTypes(),
 	}
 }
 

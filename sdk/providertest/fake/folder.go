@@ -20,6 +20,7 @@ import (
 // file beside. So nothing needs a lock, and a crash leaves nothing half done.
 //
 //	jobs/ID.job .cancel .kill .stdin .expires
+//	resources/NAME      a resource, replaced as a whole
 //	made/ATTEMPT/ID     one empty file for each object that was ever made
 //	marks/KEY/ID.N      marks of removed jobs
 //	calls/OP            one byte a call
@@ -37,7 +38,7 @@ const margin = 10 * time.Millisecond
 var _ store = (*folder)(nil)
 
 func newFolder(dir string, clock sdk.Clock) (*folder, error) {
-	for _, sub := range []string{"jobs", "made", "marks", "calls", "claims", "tmp"} {
+	for _, sub := range []string{"jobs", "resources", "made", "marks", "calls", "claims", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("open fake cloud: %w", err)
 		}

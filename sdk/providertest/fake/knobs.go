@@ -25,12 +25,21 @@ const (
 	OpListOwned   Op = "ListOwned"
 	OpRemoveOwned Op = "RemoveOwned"
 	OpRenewExpiry Op = "RenewExpiry"
+
+	OpCreateResource Op = "CreateResource"
+	OpReadResource   Op = "ReadResource"
+	OpUpdateResource Op = "UpdateResource"
+	OpDeleteResource Op = "DeleteResource"
+	OpDiffResource   Op = "DiffResource"
+	OpScaleResource  Op = "ScaleResource"
+	OpSensitiveKeys  Op = "SensitiveKeys"
 )
 
 // Ops returns every call.
 func Ops() []Op {
 	return []Op{OpCheck, OpPrepareJob, OpRunJob, OpJobStatus, OpFindJobs, OpCancelJob, OpCleanupJob, OpJobLogs,
-		OpJobStatuses, OpWatchJobs, OpListOwned, OpRemoveOwned, OpRenewExpiry}
+		OpJobStatuses, OpWatchJobs, OpListOwned, OpRemoveOwned, OpRenewExpiry,
+		OpCreateResource, OpReadResource, OpUpdateResource, OpDeleteResource, OpScaleResource, OpSensitiveKeys}
 }
 
 // Knobs are how a cloud behaves besides its jobs' scripts. The zero value is a

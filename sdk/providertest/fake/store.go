@@ -40,6 +40,12 @@ type store interface {
 	// keepBody stores a request.
 	keepBody(b Body) error
 	bodies() ([]Body, error)
+	// createResource stores a resource unless one of its name is there.
+	createResource(r *resource) (created bool, err error)
+	// loadResource returns nil for a resource that isn't there.
+	loadResource(name string) (*resource, error)
+	replaceResource(r *resource) error
+	removeResource(name string) error
 	// blocked reports whether a user holds calls of op up; poll tells that this
 	// can change without notice.
 	blocked(op Op) bool

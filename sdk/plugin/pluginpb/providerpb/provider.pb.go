@@ -728,6 +728,89 @@ func (x *FieldSupport) GetRefused() string {
 	return ""
 }
 
+// ResourceType is one row of a driver's table of resources.
+type ResourceType struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The resource's name, such as "docker.network".
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// What it is, in one sentence.
+	Doc string `protobuf:"bytes,2,opt,name=doc,proto3" json:"doc,omitempty"`
+	// What stands in its config.
+	Config *Schema `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
+	// What can be done with it: create, read, update, delete, diff, scale, health,
+	// troubleshoot.
+	Verbs []string `protobuf:"bytes,4,rep,name=verbs,proto3" json:"verbs,omitempty"`
+	// Why the others can't be done.
+	Refused       string `protobuf:"bytes,5,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceType) Reset() {
+	*x = ResourceType{}
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceType) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceType) ProtoMessage() {}
+
+func (x *ResourceType) ProtoReflect() protoreflect.Message {
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceType.ProtoReflect.Descriptor instead.
+func (*ResourceType) Descriptor() ([]byte, []int) {
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ResourceType) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ResourceType) GetDoc() string {
+	if x != nil {
+		return x.Doc
+	}
+	return ""
+}
+
+func (x *ResourceType) GetConfig() *Schema {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+func (x *ResourceType) GetVerbs() []string {
+	if x != nil {
+		return x.Verbs
+	}
+	return nil
+}
+
+func (x *ResourceType) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
 // DescribeRequest is empty.
 type DescribeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -737,7 +820,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[7]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +832,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[7]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +845,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{7}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{8}
 }
 
 // DescribeResponse is sdk.Driver but for its code.
@@ -785,14 +868,16 @@ type DescribeResponse struct {
 	// Those of them whose values anyone who may describe the job can read.
 	VisibleSchemes []string `protobuf:"bytes,8,rep,name=visible_schemes,json=visibleSchemes,proto3" json:"visible_schemes,omitempty"`
 	// The names of what every provider of it can do, of sdk.Capabilities.
-	Capabilities  []string `protobuf:"bytes,9,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Capabilities []string `protobuf:"bytes,9,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// The types of resources that it keeps.
+	Resources     []*ResourceType `protobuf:"bytes,10,rep,name=resources,proto3" json:"resources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[8]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +889,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[8]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +902,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{8}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DescribeResponse) GetKind() string {
@@ -883,6 +968,13 @@ func (x *DescribeResponse) GetCapabilities() []string {
 	return nil
 }
 
+func (x *DescribeResponse) GetResources() []*ResourceType {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
 // OpenRequest brings all that a provider may use of the world outside. Clock, IDs
 // and log are the plugin's own; its log goes to its standard error.
 type OpenRequest struct {
@@ -911,7 +1003,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[9]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1015,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[9]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1028,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{9}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OpenRequest) GetSession() string {
@@ -1016,7 +1108,7 @@ type OpenResponse struct {
 
 func (x *OpenResponse) Reset() {
 	*x = OpenResponse{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[10]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1120,7 @@ func (x *OpenResponse) String() string {
 func (*OpenResponse) ProtoMessage() {}
 
 func (x *OpenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[10]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1133,7 @@ func (x *OpenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenResponse.ProtoReflect.Descriptor instead.
 func (*OpenResponse) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{10}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OpenResponse) GetInfo() *Info {
@@ -1083,7 +1175,7 @@ type Info struct {
 
 func (x *Info) Reset() {
 	*x = Info{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[11]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1187,7 @@ func (x *Info) String() string {
 func (*Info) ProtoMessage() {}
 
 func (x *Info) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[11]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1200,7 @@ func (x *Info) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Info.ProtoReflect.Descriptor instead.
 func (*Info) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{11}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Info) GetName() string {
@@ -1185,7 +1277,7 @@ type CallbacksRequest struct {
 
 func (x *CallbacksRequest) Reset() {
 	*x = CallbacksRequest{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[12]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1289,7 @@ func (x *CallbacksRequest) String() string {
 func (*CallbacksRequest) ProtoMessage() {}
 
 func (x *CallbacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[12]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1302,7 @@ func (x *CallbacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallbacksRequest.ProtoReflect.Descriptor instead.
 func (*CallbacksRequest) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{12}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallbacksRequest) GetId() uint64 {
@@ -1281,7 +1373,7 @@ type CallbacksResponse struct {
 
 func (x *CallbacksResponse) Reset() {
 	*x = CallbacksResponse{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[13]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1385,7 @@ func (x *CallbacksResponse) String() string {
 func (*CallbacksResponse) ProtoMessage() {}
 
 func (x *CallbacksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[13]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1398,7 @@ func (x *CallbacksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallbacksResponse.ProtoReflect.Descriptor instead.
 func (*CallbacksResponse) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{13}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CallbacksResponse) GetId() uint64 {
@@ -1368,7 +1460,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[14]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1472,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[14]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1485,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{14}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{15}
 }
 
 // InfoResponse brings the description.
@@ -1407,7 +1499,7 @@ type InfoResponse struct {
 
 func (x *InfoResponse) Reset() {
 	*x = InfoResponse{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[15]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1511,7 @@ func (x *InfoResponse) String() string {
 func (*InfoResponse) ProtoMessage() {}
 
 func (x *InfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[15]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1524,7 @@ func (x *InfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoResponse.ProtoReflect.Descriptor instead.
 func (*InfoResponse) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{15}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *InfoResponse) GetInfo() *Info {
@@ -1451,7 +1543,7 @@ type CheckRequest struct {
 
 func (x *CheckRequest) Reset() {
 	*x = CheckRequest{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[16]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1555,7 @@ func (x *CheckRequest) String() string {
 func (*CheckRequest) ProtoMessage() {}
 
 func (x *CheckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[16]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1568,7 @@ func (x *CheckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRequest.ProtoReflect.Descriptor instead.
 func (*CheckRequest) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{16}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{17}
 }
 
 // CheckItem is one thing that was looked at.
@@ -1496,7 +1588,7 @@ type CheckItem struct {
 
 func (x *CheckItem) Reset() {
 	*x = CheckItem{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[17]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1600,7 @@ func (x *CheckItem) String() string {
 func (*CheckItem) ProtoMessage() {}
 
 func (x *CheckItem) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[17]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1613,7 @@ func (x *CheckItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckItem.ProtoReflect.Descriptor instead.
 func (*CheckItem) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{17}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CheckItem) GetName() string {
@@ -1563,7 +1655,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[18]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1667,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[18]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1680,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{18}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CheckResponse) GetItems() []*CheckItem {
@@ -1607,7 +1699,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[19]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1711,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[19]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1724,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{19}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{20}
 }
 
 // CloseResponse is empty.
@@ -1644,7 +1736,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[20]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1748,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_provider_proto_msgTypes[20]
+	mi := &file_windlass_provider_v1_provider_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1761,7 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{20}
+	return file_windlass_provider_v1_provider_proto_rawDescGZIP(), []int{21}
 }
 
 var File_windlass_provider_v1_provider_proto protoreflect.FileDescriptor
@@ -1739,8 +1831,14 @@ const file_windlass_provider_v1_provider_proto_rawDesc = "" +
 	"\fFieldSupport\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x16\n" +
 	"\x06values\x18\x02 \x01(\tR\x06values\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefused\"\x11\n" +
-	"\x0fDescribeRequest\"\x8d\x03\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused\"\x9a\x01\n" +
+	"\fResourceType\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
+	"\x03doc\x18\x02 \x01(\tR\x03doc\x124\n" +
+	"\x06config\x18\x03 \x01(\v2\x1c.windlass.provider.v1.SchemaR\x06config\x12\x14\n" +
+	"\x05verbs\x18\x04 \x03(\tR\x05verbs\x12\x18\n" +
+	"\arefused\x18\x05 \x01(\tR\arefused\"\x11\n" +
+	"\x0fDescribeRequest\"\xcf\x03\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
 	"\x03doc\x18\x02 \x01(\tR\x03doc\x124\n" +
@@ -1752,7 +1850,9 @@ const file_windlass_provider_v1_provider_proto_rawDesc = "" +
 	"\asupport\x18\x06 \x03(\v2\".windlass.provider.v1.FieldSupportR\asupport\x12\x18\n" +
 	"\aschemes\x18\a \x03(\tR\aschemes\x12'\n" +
 	"\x0fvisible_schemes\x18\b \x03(\tR\x0evisibleSchemes\x12\"\n" +
-	"\fcapabilities\x18\t \x03(\tR\fcapabilities\"\xc6\x03\n" +
+	"\fcapabilities\x18\t \x03(\tR\fcapabilities\x12@\n" +
+	"\tresources\x18\n" +
+	" \x03(\v2\".windlass.provider.v1.ResourceTypeR\tresources\"\xc6\x03\n" +
 	"\vOpenRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12$\n" +
@@ -1826,7 +1926,7 @@ func file_windlass_provider_v1_provider_proto_rawDescGZIP() []byte {
 	return file_windlass_provider_v1_provider_proto_rawDescData
 }
 
-var file_windlass_provider_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_windlass_provider_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_windlass_provider_v1_provider_proto_goTypes = []any{
 	(*SchemaField)(nil),         // 0: windlass.provider.v1.SchemaField
 	(*Schema)(nil),              // 1: windlass.provider.v1.Schema
@@ -1835,71 +1935,74 @@ var file_windlass_provider_v1_provider_proto_goTypes = []any{
 	(*GraceGuarantee)(nil),      // 4: windlass.provider.v1.GraceGuarantee
 	(*DeadlineGuarantee)(nil),   // 5: windlass.provider.v1.DeadlineGuarantee
 	(*FieldSupport)(nil),        // 6: windlass.provider.v1.FieldSupport
-	(*DescribeRequest)(nil),     // 7: windlass.provider.v1.DescribeRequest
-	(*DescribeResponse)(nil),    // 8: windlass.provider.v1.DescribeResponse
-	(*OpenRequest)(nil),         // 9: windlass.provider.v1.OpenRequest
-	(*OpenResponse)(nil),        // 10: windlass.provider.v1.OpenResponse
-	(*Info)(nil),                // 11: windlass.provider.v1.Info
-	(*CallbacksRequest)(nil),    // 12: windlass.provider.v1.CallbacksRequest
-	(*CallbacksResponse)(nil),   // 13: windlass.provider.v1.CallbacksResponse
-	(*InfoRequest)(nil),         // 14: windlass.provider.v1.InfoRequest
-	(*InfoResponse)(nil),        // 15: windlass.provider.v1.InfoResponse
-	(*CheckRequest)(nil),        // 16: windlass.provider.v1.CheckRequest
-	(*CheckItem)(nil),           // 17: windlass.provider.v1.CheckItem
-	(*CheckResponse)(nil),       // 18: windlass.provider.v1.CheckResponse
-	(*CloseRequest)(nil),        // 19: windlass.provider.v1.CloseRequest
-	(*CloseResponse)(nil),       // 20: windlass.provider.v1.CloseResponse
-	nil,                         // 21: windlass.provider.v1.OpenRequest.CredentialsEntry
-	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
-	(*Identity)(nil),            // 23: windlass.provider.v1.Identity
-	(*Error)(nil),               // 24: windlass.provider.v1.Error
+	(*ResourceType)(nil),        // 7: windlass.provider.v1.ResourceType
+	(*DescribeRequest)(nil),     // 8: windlass.provider.v1.DescribeRequest
+	(*DescribeResponse)(nil),    // 9: windlass.provider.v1.DescribeResponse
+	(*OpenRequest)(nil),         // 10: windlass.provider.v1.OpenRequest
+	(*OpenResponse)(nil),        // 11: windlass.provider.v1.OpenResponse
+	(*Info)(nil),                // 12: windlass.provider.v1.Info
+	(*CallbacksRequest)(nil),    // 13: windlass.provider.v1.CallbacksRequest
+	(*CallbacksResponse)(nil),   // 14: windlass.provider.v1.CallbacksResponse
+	(*InfoRequest)(nil),         // 15: windlass.provider.v1.InfoRequest
+	(*InfoResponse)(nil),        // 16: windlass.provider.v1.InfoResponse
+	(*CheckRequest)(nil),        // 17: windlass.provider.v1.CheckRequest
+	(*CheckItem)(nil),           // 18: windlass.provider.v1.CheckItem
+	(*CheckResponse)(nil),       // 19: windlass.provider.v1.CheckResponse
+	(*CloseRequest)(nil),        // 20: windlass.provider.v1.CloseRequest
+	(*CloseResponse)(nil),       // 21: windlass.provider.v1.CloseResponse
+	nil,                         // 22: windlass.provider.v1.OpenRequest.CredentialsEntry
+	(*durationpb.Duration)(nil), // 23: google.protobuf.Duration
+	(*Identity)(nil),            // 24: windlass.provider.v1.Identity
+	(*Error)(nil),               // 25: windlass.provider.v1.Error
 }
 var file_windlass_provider_v1_provider_proto_depIdxs = []int32{
 	0,  // 0: windlass.provider.v1.SchemaField.elem:type_name -> windlass.provider.v1.SchemaField
 	0,  // 1: windlass.provider.v1.SchemaField.fields:type_name -> windlass.provider.v1.SchemaField
 	0,  // 2: windlass.provider.v1.Schema.fields:type_name -> windlass.provider.v1.SchemaField
-	22, // 3: windlass.provider.v1.Guarantees.submit_token_window:type_name -> google.protobuf.Duration
-	22, // 4: windlass.provider.v1.Guarantees.found_within:type_name -> google.protobuf.Duration
+	23, // 3: windlass.provider.v1.Guarantees.submit_token_window:type_name -> google.protobuf.Duration
+	23, // 4: windlass.provider.v1.Guarantees.found_within:type_name -> google.protobuf.Duration
 	3,  // 5: windlass.provider.v1.Guarantees.logs:type_name -> windlass.provider.v1.LogGuarantee
 	4,  // 6: windlass.provider.v1.Guarantees.grace:type_name -> windlass.provider.v1.GraceGuarantee
 	5,  // 7: windlass.provider.v1.Guarantees.deadline:type_name -> windlass.provider.v1.DeadlineGuarantee
-	22, // 8: windlass.provider.v1.Guarantees.evidence:type_name -> google.protobuf.Duration
-	22, // 9: windlass.provider.v1.LogGuarantee.settle_quiet:type_name -> google.protobuf.Duration
-	22, // 10: windlass.provider.v1.LogGuarantee.settle_max:type_name -> google.protobuf.Duration
-	22, // 11: windlass.provider.v1.GraceGuarantee.min:type_name -> google.protobuf.Duration
-	22, // 12: windlass.provider.v1.GraceGuarantee.max:type_name -> google.protobuf.Duration
-	22, // 13: windlass.provider.v1.GraceGuarantee.default:type_name -> google.protobuf.Duration
-	22, // 14: windlass.provider.v1.DeadlineGuarantee.min:type_name -> google.protobuf.Duration
-	22, // 15: windlass.provider.v1.DeadlineGuarantee.max:type_name -> google.protobuf.Duration
-	1,  // 16: windlass.provider.v1.DescribeResponse.config:type_name -> windlass.provider.v1.Schema
-	1,  // 17: windlass.provider.v1.DescribeResponse.options:type_name -> windlass.provider.v1.Schema
-	2,  // 18: windlass.provider.v1.DescribeResponse.guarantees:type_name -> windlass.provider.v1.Guarantees
-	6,  // 19: windlass.provider.v1.DescribeResponse.support:type_name -> windlass.provider.v1.FieldSupport
-	21, // 20: windlass.provider.v1.OpenRequest.credentials:type_name -> windlass.provider.v1.OpenRequest.CredentialsEntry
-	22, // 21: windlass.provider.v1.OpenRequest.call_timeout:type_name -> google.protobuf.Duration
-	11, // 22: windlass.provider.v1.OpenResponse.info:type_name -> windlass.provider.v1.Info
-	23, // 23: windlass.provider.v1.Info.identity:type_name -> windlass.provider.v1.Identity
-	2,  // 24: windlass.provider.v1.Info.guarantees:type_name -> windlass.provider.v1.Guarantees
-	24, // 25: windlass.provider.v1.CallbacksRequest.error:type_name -> windlass.provider.v1.Error
-	11, // 26: windlass.provider.v1.InfoResponse.info:type_name -> windlass.provider.v1.Info
-	17, // 27: windlass.provider.v1.CheckResponse.items:type_name -> windlass.provider.v1.CheckItem
-	7,  // 28: windlass.provider.v1.ProviderService.Describe:input_type -> windlass.provider.v1.DescribeRequest
-	9,  // 29: windlass.provider.v1.ProviderService.Open:input_type -> windlass.provider.v1.OpenRequest
-	12, // 30: windlass.provider.v1.ProviderService.Callbacks:input_type -> windlass.provider.v1.CallbacksRequest
-	14, // 31: windlass.provider.v1.ProviderService.Info:input_type -> windlass.provider.v1.InfoRequest
-	16, // 32: windlass.provider.v1.ProviderService.Check:input_type -> windlass.provider.v1.CheckRequest
-	19, // 33: windlass.provider.v1.ProviderService.Close:input_type -> windlass.provider.v1.CloseRequest
-	8,  // 34: windlass.provider.v1.ProviderService.Describe:output_type -> windlass.provider.v1.DescribeResponse
-	10, // 35: windlass.provider.v1.ProviderService.Open:output_type -> windlass.provider.v1.OpenResponse
-	13, // 36: windlass.provider.v1.ProviderService.Callbacks:output_type -> windlass.provider.v1.CallbacksResponse
-	15, // 37: windlass.provider.v1.ProviderService.Info:output_type -> windlass.provider.v1.InfoResponse
-	18, // 38: windlass.provider.v1.ProviderService.Check:output_type -> windlass.provider.v1.CheckResponse
-	20, // 39: windlass.provider.v1.ProviderService.Close:output_type -> windlass.provider.v1.CloseResponse
-	34, // [34:40] is the sub-list for method output_type
-	28, // [28:34] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	23, // 8: windlass.provider.v1.Guarantees.evidence:type_name -> google.protobuf.Duration
+	23, // 9: windlass.provider.v1.LogGuarantee.settle_quiet:type_name -> google.protobuf.Duration
+	23, // 10: windlass.provider.v1.LogGuarantee.settle_max:type_name -> google.protobuf.Duration
+	23, // 11: windlass.provider.v1.GraceGuarantee.min:type_name -> google.protobuf.Duration
+	23, // 12: windlass.provider.v1.GraceGuarantee.max:type_name -> google.protobuf.Duration
+	23, // 13: windlass.provider.v1.GraceGuarantee.default:type_name -> google.protobuf.Duration
+	23, // 14: windlass.provider.v1.DeadlineGuarantee.min:type_name -> google.protobuf.Duration
+	23, // 15: windlass.provider.v1.DeadlineGuarantee.max:type_name -> google.protobuf.Duration
+	1,  // 16: windlass.provider.v1.ResourceType.config:type_name -> windlass.provider.v1.Schema
+	1,  // 17: windlass.provider.v1.DescribeResponse.config:type_name -> windlass.provider.v1.Schema
+	1,  // 18: windlass.provider.v1.DescribeResponse.options:type_name -> windlass.provider.v1.Schema
+	2,  // 19: windlass.provider.v1.DescribeResponse.guarantees:type_name -> windlass.provider.v1.Guarantees
+	6,  // 20: windlass.provider.v1.DescribeResponse.support:type_name -> windlass.provider.v1.FieldSupport
+	7,  // 21: windlass.provider.v1.DescribeResponse.resources:type_name -> windlass.provider.v1.ResourceType
+	22, // 22: windlass.provider.v1.OpenRequest.credentials:type_name -> windlass.provider.v1.OpenRequest.CredentialsEntry
+	23, // 23: windlass.provider.v1.OpenRequest.call_timeout:type_name -> google.protobuf.Duration
+	12, // 24: windlass.provider.v1.OpenResponse.info:type_name -> windlass.provider.v1.Info
+	24, // 25: windlass.provider.v1.Info.identity:type_name -> windlass.provider.v1.Identity
+	2,  // 26: windlass.provider.v1.Info.guarantees:type_name -> windlass.provider.v1.Guarantees
+	25, // 27: windlass.provider.v1.CallbacksRequest.error:type_name -> windlass.provider.v1.Error
+	12, // 28: windlass.provider.v1.InfoResponse.info:type_name -> windlass.provider.v1.Info
+	18, // 29: windlass.provider.v1.CheckResponse.items:type_name -> windlass.provider.v1.CheckItem
+	8,  // 30: windlass.provider.v1.ProviderService.Describe:input_type -> windlass.provider.v1.DescribeRequest
+	10, // 31: windlass.provider.v1.ProviderService.Open:input_type -> windlass.provider.v1.OpenRequest
+	13, // 32: windlass.provider.v1.ProviderService.Callbacks:input_type -> windlass.provider.v1.CallbacksRequest
+	15, // 33: windlass.provider.v1.ProviderService.Info:input_type -> windlass.provider.v1.InfoRequest
+	17, // 34: windlass.provider.v1.ProviderService.Check:input_type -> windlass.provider.v1.CheckRequest
+	20, // 35: windlass.provider.v1.ProviderService.Close:input_type -> windlass.provider.v1.CloseRequest
+	9,  // 36: windlass.provider.v1.ProviderService.Describe:output_type -> windlass.provider.v1.DescribeResponse
+	11, // 37: windlass.provider.v1.ProviderService.Open:output_type -> windlass.provider.v1.OpenResponse
+	14, // 38: windlass.provider.v1.ProviderService.Callbacks:output_type -> windlass.provider.v1.CallbacksResponse
+	16, // 39: windlass.provider.v1.ProviderService.Info:output_type -> windlass.provider.v1.InfoResponse
+	19, // 40: windlass.provider.v1.ProviderService.Check:output_type -> windlass.provider.v1.CheckResponse
+	21, // 41: windlass.provider.v1.ProviderService.Close:output_type -> windlass.provider.v1.CloseResponse
+	36, // [36:42] is the sub-list for method output_type
+	30, // [30:36] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_windlass_provider_v1_provider_proto_init() }
@@ -1909,12 +2012,12 @@ func file_windlass_provider_v1_provider_proto_init() {
 	}
 	file_windlass_provider_v1_error_proto_init()
 	file_windlass_provider_v1_launch_proto_init()
-	file_windlass_provider_v1_provider_proto_msgTypes[9].OneofWrappers = []any{}
-	file_windlass_provider_v1_provider_proto_msgTypes[12].OneofWrappers = []any{
+	file_windlass_provider_v1_provider_proto_msgTypes[10].OneofWrappers = []any{}
+	file_windlass_provider_v1_provider_proto_msgTypes[13].OneofWrappers = []any{
 		(*CallbacksRequest_Secret)(nil),
 		(*CallbacksRequest_Error)(nil),
 	}
-	file_windlass_provider_v1_provider_proto_msgTypes[13].OneofWrappers = []any{
+	file_windlass_provider_v1_provider_proto_msgTypes[14].OneofWrappers = []any{
 		(*CallbacksResponse_ResolveSecret)(nil),
 		(*CallbacksResponse_Withdrawn)(nil),
 	}
@@ -1924,7 +2027,7 @@ func file_windlass_provider_v1_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_windlass_provider_v1_provider_proto_rawDesc), len(file_windlass_provider_v1_provider_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
