@@ -162,15 +162,22 @@ type action struct {
 }
 
 func (e *Engine) begin(ctx context.Context, actor, verb, target string, back Backend) (action, error) {
-	if actor == "" {
-		return action{}, sdk.Errorf(sdk.InvalidArgument, verb, "the actor is empty")
+	return e.beginRow(ctx, ledger.Requested{Actor: actor, Action: verb, Target: target}, back)
+}
+
+// beginRow is begin for a row with more in it; provider and identity are the
+// backend's.
+func (e *Engine) beginRow(ctx context.Context, row ledger.Requested, back Backend) (action, error) {
+	if row.Actor == "" {
+		return action{}, sdk.Errorf(sdk.InvalidArgument, row.Action, "the actor is empty")
 	}
 	if err := e.join(ctx); err != nil {
 		return action{}, err
 	}
-	a := action{e: e, id: e.o.IDs.NewID(), by: actor}
-	w := ledger.Write{Run: a.id, Holder: e.self.ID, Claim: true, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: actor, Change: ledger.Change{V: ledger.ChangeVersion,
-		Requested: &ledger.Requested{Actor: actor, Action: verb, Target: target, Provider: back.Name, Identity: back.Info().Identity}}}}}
+	row.Provider, row.Identity = back.Name, back.Info().Identity
+	a := action{e: e, id: e.o.IDs.NewID(), by: row.Actor}
+	w := ledger.Write{Run: a.id, Holder: e.self.ID, Claim: true, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: row.Actor,
+		Change: ledger.Change{V: ledger.ChangeVersion, Requested: &row}}}}
 	return a, e.o.Store.Write(ctx, w)
 }
 
@@ -178,8 +185,23 @@ func (e *Engine) begin(ctx context.Context, actor, verb, target string, back Bac
 func (a action) end(ctx context.Context, callErr error, detail map[string]string) error {
 	c := ledger.Change{V: ledger.ChangeVersion, State: sdk.StateSucceeded, Reason: reason(sdk.ReasonCompleted), Finished: true, Detail: detail}
 	if callErr != nil {
-		c.State, c.Reason, c.Message = sdk.StateFailed, reason(refusalReason(callErr)), text(strings.ToValidUTF8(callErr.Error(), "?"))
+		c.State, c.Reason, c.Message = sdk.StateFailed, reason(refusalReason(callErr)), text(a.words(callErr))
 	}
+	return a.close(ctx, c, callErr)
+}
+
+// doubt records that nothing proves whether the call did what it should, and returns
+// its error.
+func (a action) doubt(ctx context.Context, callErr error) error {
+	return a.close(ctx, ledger.Change{V: ledger.ChangeVersion, State: sdk.StateLost, Reason: reason(sdk.ReasonSubmitUnconfirmed), Finished: true,
+		Message: text(a.words(callErr))}, callErr)
+}
+
+func (a action) words(err error) string {
+	return strings.ToValidUTF8(a.e.o.Redact(err.Error()), "?")
+}
+
+func (a action) close(ctx context.Context, c ledger.Change, callErr error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelCall)
 	defer cancel()
 	w := ledger.Write{Run: a.id, Events: []ledger.NewEvent{{Kind: ledger.KindFinished, Actor: a.by, Change: c}}}

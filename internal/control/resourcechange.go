@@ -1,0 +1,233 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+const (
+	// resourceVerb begins the action of each row of a resource's change.
+	resourceVerb = "resource."
+
+	// Members of the detail of what ends such a row.
+	detailID       = "provider_id"
+	detailOutputs  = "outputs"
+	detailStatus   = "status"
+	detailReadBack = "read_back"
+)
+
+// ApplyResource brings a resource to what the spec says: it makes what isn't there,
+// changes what differs, and leaves what is as wanted. Where another is needed in its
+// place it deletes the old one first, and only with replace; else that is
+// FailedPrecondition. Each call that changes something has its row in the ledger
+// first.
+func (e *Engine) ApplyResource(ctx context.Context, req ResourceRequest, replace bool) (ResourceOutcome, error) {
+	c, err := e.resource(ctx, req)
+	if err != nil {
+		return ResourceOutcome{}, err
+	}
+	plan, now, err := c.plan(ctx)
+	if err != nil {
+		return ResourceOutcome{}, err
+	}
+	out := ResourceOutcome{Action: plan.Action}
+	switch plan.Action {
+	case ResourceCreate:
+		err = c.create(ctx, &out)
+	case ResourceUpdate:
+		c.id = now.ProviderID
+		err = c.update(ctx, &out)
+	case ResourceReplace:
+		if !replace {
+			var paths []string
+			for _, ch := range plan.Changes {
+				if ch.ForceNew {
+					paths = append(paths, ch.Path)
+				}
+			}
+			return out, &sdk.Error{Code: sdk.FailedPrecondition, Op: "apply resource", Provider: c.back.Name, ID: ErrResourceReplace,
+				Remedy: "--yes deletes it and makes another",
+				Err:    fmt.Errorf("%s differs in %s, which needs another in its place", req.target(), strings.Join(paths, ", "))}
+		}
+		c.id = now.ProviderID
+		if err = c.delete(ctx, &out); err == nil {
+			c.id = ""
+			err = c.create(ctx, &out)
+		}
+	}
+	return out, err
+}
+
+// DeleteResource removes a resource; gone is success.
+func (e *Engine) DeleteResource(ctx context.Context, req ResourceRequest) (ResourceOutcome, error) {
+	c, err := e.resource(ctx, req)
+	if err != nil {
+		return ResourceOutcome{}, err
+	}
+	out := ResourceOutcome{Action: ResourceDelete}
+	return out, c.delete(ctx, &out)
+}
+
+// ScaleResource sets the number of replicas.
+func (e *Engine) ScaleResource(ctx context.Context, req ResourceRequest, replicas int) (ResourceOutcome, error) {
+	c, err := e.resource(ctx, req)
+	if err != nil {
+		return ResourceOutcome{}, err
+	}
+	out := ResourceOutcome{Action: ResourceScale}
+	return out, c.scale(ctx, &out, replicas)
+}
+
+// change is one call that changes a resource.
+type resourceChange struct {
+	action   ResourceAction
+	withSpec bool
+	replicas *int
+	// call makes the call under the ID of its row. A nil output is none.
+	call func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error)
+	// proven tells of what was read back, and of the error of reading it, whether
+	// the change has happened.
+	proven func(ctx context.Context, op sdk.ID, now sdk.ReadResourceResult, err error) bool
+}
+
+func (c *resourceCall) create(ctx context.Context, out *ResourceOutcome) error {
+	return c.change(ctx, out, resourceChange{action: ResourceCreate, withSpec: true,
+		call: func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error) {
+			res, err := resourceAsk(ctx, c, "create resource", sdk.CreateResourceRequest{OpID: op, Spec: c.req.Spec}, c.d.CreateResource)
+			return &res.Output, err
+		},
+		// Only the mark of this very change proves it: somebody else may have made one.
+		proven: func(_ context.Context, op sdk.ID, now sdk.ReadResourceResult, err error) bool {
+			return err == nil && now.OpID == op
+		}})
+}
+
+func (c *resourceCall) update(ctx context.Context, out *ResourceOutcome) error {
+	return c.change(ctx, out, resourceChange{action: ResourceUpdate, withSpec: true,
+		call: func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error) {
+			res, err := resourceAsk(ctx, c, "update resource", sdk.UpdateResourceRequest{OpID: op, Ref: c.ref(), Spec: c.req.Spec}, c.d.UpdateResource)
+			return &res.Output, err
+		},
+		// It differed before, and is as wanted now.
+		proven: func(ctx context.Context, _ sdk.ID, now sdk.ReadResourceResult, err error) bool {
+			if err != nil {
+				return false
+			}
+			d, err := c.diff(ctx, now.Output)
+			return err == nil && !d.NeedsUpdate && !d.NeedsReplace
+		}})
+}
+
+func (c *resourceCall) delete(ctx context.Context, out *ResourceOutcome) error {
+	return c.change(ctx, out, resourceChange{action: ResourceDelete,
+		call: func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error) {
+			_, err := resourceAsk(ctx, c, "delete resource", sdk.DeleteResourceRequest{OpID: op, Ref: c.ref()}, c.d.DeleteResource)
+			return nil, err
+		},
+		proven: func(_ context.Context, _ sdk.ID, _ sdk.ReadResourceResult, err error) bool { return sdk.CodeOf(err) == sdk.NotFound }})
+}
+
+func (c *resourceCall) scale(ctx context.Context, out *ResourceOutcome, replicas int) error {
+	return c.change(ctx, out, resourceChange{action: ResourceScale, replicas: &replicas,
+		call: func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error) {
+			res, err := resourceAsk(ctx, c, "scale resource", sdk.ScaleResourceRequest{OpID: op, Ref: c.ref(), Replicas: replicas}, c.d.ScaleResource)
+			return &res.Output, err
+		},
+		proven: func(_ context.Context, op sdk.ID, now sdk.ReadResourceResult, err error) bool {
+			return err == nil && now.OpID == op
+		}})
+}
+
+// change makes one call that changes the resource: its row first, then the call, then
+// the outcome. After a lost reply the resource is read; what that doesn't prove stays
+// open to doubt, and is sent again by nobody here.
+func (c *resourceCall) change(ctx context.Context, out *ResourceOutcome, ch resourceChange) error {
+	spec, err := c.encode(ch.withSpec, ch.replicas)
+	if err != nil {
+		return err
+	}
+	act, err := c.e.beginRow(ctx, ledger.Requested{Actor: c.req.Actor, Action: resourceVerb + string(ch.action), Target: c.req.target(),
+		Name: c.req.Spec.Name, Spec: spec, SpecHash: sdk.HashCanonical(spec)}, c.back)
+	if err != nil {
+		return err
+	}
+	out.Rows = append(out.Rows, act.id)
+	if err := c.alone(ctx, act); err != nil {
+		return act.end(ctx, err, nil)
+	}
+	res, err := ch.call(ctx, act.id)
+	err = c.fail(err)
+	if err != nil && !sdk.IsClear(err) {
+		return c.readBack(ctx, act, out, ch, err)
+	}
+	detail := map[string]string{}
+	if err == nil && res != nil {
+		masked := c.mask.output(*res)
+		out.Output, detail = &masked, outputDetail(masked)
+	}
+	return act.end(ctx, err, detail)
+}
+
+// readBack settles a change whose reply was lost.
+func (c *resourceCall) readBack(ctx context.Context, act action, out *ResourceOutcome, ch resourceChange, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.settleTime())
+	defer cancel()
+	now, err := c.read(ctx)
+	if ch.proven(ctx, act.id, now, err) {
+		out.ReadBack = true
+		detail := map[string]string{}
+		if err == nil {
+			masked := c.mask.output(now.Output)
+			out.Output, detail = &masked, outputDetail(masked)
+		}
+		detail[detailReadBack] = "true"
+		return act.end(ctx, nil, detail)
+	}
+	seen := "it is there now"
+	switch {
+	case sdk.CodeOf(err) == sdk.NotFound:
+		seen = "it isn't there now"
+	case err != nil:
+		seen = "it can't be read: " + err.Error()
+	}
+	code := sdk.CodeOf(cause)
+	return act.doubt(ctx, &sdk.Error{Code: code, Op: string(ch.action) + " resource", Provider: c.back.Name, ID: ErrResourceUnconfirmed,
+		Remedy: "windlass resource diff shows how it is; apply it again then",
+		Err:    fmt.Errorf("%s: no reply says whether it was done, and %s: %w", c.req.target(), seen, cause)})
+}
+
+// alone refuses a change while an older one of the same resource goes on.
+func (c *resourceCall) alone(ctx context.Context, act action) error {
+	holders, err := c.e.o.Store.Holders(ctx)
+	if err != nil {
+		return err
+	}
+	gone := c.e.deadHolders(holders)
+	f := ledger.RunFilter{Open: true, Provider: c.back.Name, Target: c.req.target(), OldestFirst: true}
+	for run, err := range c.e.o.Store.Runs(ctx, f) {
+		switch {
+		case err != nil:
+			return err
+		case run.ID == act.id:
+			return nil
+		case !strings.HasPrefix(run.Action, resourceVerb) || gone.free(run):
+			continue
+		}
+		return &sdk.Error{Code: sdk.Aborted, Op: "change resource", Provider: c.back.Name, ID: ErrResourceBusy, Remedy: "try again when it is over",
+			Err: fmt.Errorf("%s: %s by %s goes on, row %s", c.req.target(), run.Action, run.Actor, run.ID.Short())}
+	}
+	return nil
+}
+
+// outputDetail is what the ledger keeps of an output, which is masked.
+func outputDetail(o sdk.ResourceOutput) map[string]string {
+	d := map[string]string{detailID: o.ProviderID, detailStatus: o.Status}
+	if len(o.Outputs) > 0 {
+		d[detailOutputs] = string(o.Outputs)
+	}
+	return d
+}
