@@ -70,6 +70,7 @@ func Catalog() []Entry {
 	entries = append(entries, runEntries()...)
 	entries = append(entries, storeEntries()...)
 	entries = append(entries, stepEntries()...)
+	entries = append(entries, systemEntries()...)
 	said := func(id, text string) {
 		title, rest, _ := strings.Cut(text, ". ")
 		entries = append(entries, Entry{ID: id, Title: strings.TrimSuffix(title, ".") + ".", Cause: rest})

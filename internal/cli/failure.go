@@ -104,6 +104,11 @@ func describe(err error) ErrorBody {
 			b.ID = idRefused
 		}
 	}
+	if b.ID == "" && sdk.CodeOf(err) == sdk.Unknown {
+		if id, code := systemError(err); id != "" {
+			b.ID, b.Code = id, code.String()
+		}
+	}
 	if b.ID == "" {
 		b.ID = idOfCode(sdk.CodeOf(err))
 	}

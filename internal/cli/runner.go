@@ -71,6 +71,9 @@ When it listens, the line "ready" is printed; the address and the log go to stde
 			if o.maxJobs < 1 {
 				return usagef(cmd, "--max-jobs %d: it is 1 or more", o.maxJobs)
 			}
+			if err := checkListen(cmd.Context(), o.listen); err != nil {
+				return usagef(cmd, "--listen: %w", err)
+			}
 			if runF != nil {
 				return runF(cmd.Context(), o)
 			}
@@ -87,6 +90,19 @@ When it listens, the line "ready" is printed; the address and the log go to stde
 	fl.IntVar(&o.maxJobs, "max-jobs", runner.DefaultMaxJobs, "most jobs at a time, a `number`; more are refused")
 	complete(cmd, "on", f.completeProviders)
 	return cmd
+}
+
+// checkListen refuses what is no address to listen on. Whether it is this machine's
+// shows when it is used.
+func checkListen(ctx context.Context, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is no HOST:PORT, as in 127.0.0.1:7443 or :7443", address)
+	}
+	if _, err := net.DefaultResolver.LookupPort(ctx, "tcp", port); err != nil || port == "" {
+		return fmt.Errorf("%q is no port: it is 0 to 65535", port)
+	}
+	return nil
 }
 
 func (o *runnerServeOptions) run(ctx context.Context) (err error) {
@@ -136,7 +152,7 @@ func (o *runnerServeOptions) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, server.Close()) }()
 	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return fmt.Errorf("serve runner: %w", err)
+		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "serve runner", ID: runner.ErrListen, Err: err, Remedy: "name another address with --listen"}
 	}
 	o.f.Streams.note("runner on %s listens on %s", o.on, lis.Addr())
 	if _, err := fmt.Fprintln(o.f.Streams.Out, "ready"); err != nil {

@@ -120,7 +120,7 @@ func (e *Engine) checkGuarantees(back Backend, spec sdk.JobSpec) []sdk.Problem {
 		}
 	}
 	if len(spec.Secrets) > 0 && g.Secrets == sdk.SecretVisibleEnv && !spec.AllowVisibleSecret {
-		bad("secrets", "", "on provider %s anyone who may describe the job can read them; --allow-visible-secret permits that", back.Name)
+		bad("secrets", "", "on provider %s anyone who may describe the job can read them; allow_visible_secret permits that (with run, --allow-visible-secret)", back.Name)
 	}
 	if spec.Stdin != sdk.StdinNone {
 		ok := false

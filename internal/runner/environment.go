@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -260,7 +261,7 @@ func (e *Environment) failure(ctx, call context.Context, err error) error {
 	if errors.As(err, &own) {
 		out.Code, out.ID = own.Code, own.ID
 	} else if st, ok := status.FromError(err); ok {
-		out.Err = errors.New(st.Message())
+		out.ID, out.Err = named(st.Message())
 	}
 	switch cause := context.Cause(call); {
 	case ctx.Err() != nil:
@@ -268,13 +269,25 @@ func (e *Environment) failure(ctx, call context.Context, err error) error {
 	case passed(ctx):
 		return fmt.Errorf("exec on %s: %w", e.name, context.DeadlineExceeded)
 	case errors.Is(cause, errStopped):
-		out.Code, out.Err = sdk.Canceled, errors.New("cancelled; the runner was told, and ends the command")
+		out.Code, out.ID, out.Err = sdk.Canceled, ErrEnded, errors.New("cancelled; the runner was told, and ends the command")
 	case errors.Is(cause, errTimedOut), passed(call):
-		out.Code, out.Err = sdk.DeadlineExceeded, errors.New("the time-out has passed; the runner was told, and ends the command")
-	case out.Code == sdk.Unavailable:
-		out.Remedy = "check that the runner is up, its address, and the certificates of both sides"
+		out.Code, out.ID, out.Err = sdk.DeadlineExceeded, ErrEnded, errors.New("the time-out has passed; the runner was told, and ends the command")
+	case out.Code == sdk.Unavailable && out.ID == "":
+		out.ID, out.Remedy = ErrReach, "check that the runner is up, its address, and the certificates of both sides"
 	}
 	return out
+}
+
+// namedWords are a runner's words with a name for `windlass explain` at their end, as
+// its own errors have one: "it is full [runner.full]".
+var namedWords = regexp.MustCompile(`(?s)^(.*) \[([a-z]+(?:\.[a-z]+(?:-[a-z]+)*)+)\]$`)
+
+// named parts the name from the words; it is empty where there is none.
+func named(words string) (id string, err error) {
+	if m := namedWords.FindStringSubmatch(words); m != nil {
+		return m[2], errors.New(m[1])
+	}
+	return "", errors.New(words)
 }
 
 // passed reports that a deadline has passed, though the timer that ends the context

@@ -14,6 +14,9 @@ const (
 	ErrNoCode   = "runner.no-exit-code"
 	ErrOutput   = "runner.output-not-whole"
 	ErrWire     = "runner.not-on-the-wire"
+	ErrListen   = "runner.listen"
+	ErrEnded    = "runner.job-ended"
+	ErrReach    = "runner.unreachable"
 )
 
 // Explanations returns what each error name of this package means, in order.
@@ -31,5 +34,8 @@ func Explanations() [][2]string {
 		{ErrNoCode, "The remote runner's stream ended without an exit code, so what became of the command isn't known. It is never a success. The runner's own ledger tells: windlass ps -a on its machine."},
 		{ErrOutput, "The job ended, and a part of its output didn't reach the caller. The wire can't say so beside an exit code, so the call fails. The runner's machine has what was kept: windlass logs RUN."},
 		{ErrWire, "The remote runner's protocol has no place for this value, and nothing that was set is dropped in silence. Leave it out, or use another exec_env."},
+		{ErrListen, "The runner can't listen at its address. Another program has the port, or the address isn't this machine's. Name another one with --listen."},
+		{ErrEnded, "The job ended at the runner without an exit code of its own. It was cancelled there, its time-out passed, it never started, or it was lost: the message says which. The runner's own ledger has more: windlass ps -a on its machine."},
+		{ErrReach, "The remote runner doesn't answer, or not as a runner does. See that it is up, that the address in windlass.yaml is its own, and that both sides' certificates fit; a call is never sent twice."},
 	}
 }

@@ -120,11 +120,11 @@ func (j *job) outcome(run ledger.Run, whole bool) (int32, error) {
 		case <-j.s.stopping:
 			return fail(sdk.Unavailable, ErrStopping, "the runner is being stopped; the job was cancelled and is gone")
 		default:
-			return fail(sdk.Aborted, "", "it was cancelled by %s", run.CancelBy)
+			return fail(sdk.Aborted, ErrEnded, "it was cancelled by %s", run.CancelBy)
 		}
 	case sdk.StateFailed:
 		if run.Reason == sdk.ReasonTimedOut {
-			return fail(sdk.DeadlineExceeded, "", "its time-out passed and it was ended")
+			return fail(sdk.DeadlineExceeded, ErrEnded, "its time-out passed and it was ended")
 		}
 		if run.ExitCode != nil && *run.ExitCode != 0 {
 			return int32(*run.ExitCode), nil // a process's code has 32 bits
@@ -134,7 +134,7 @@ func (j *job) outcome(run ledger.Run, whole bool) (int32, error) {
 	if run.Message != "" {
 		words += ": " + run.Message
 	}
-	return fail(codeOf(run.Reason), "", "it ended as %s, without an exit code: %s", run.State, words)
+	return fail(codeOf(run.Reason), ErrEnded, "it ended as %s, without an exit code: %s", run.State, words)
 }
 
 // lossy reports a verdict by which the caller may not have had everything. What

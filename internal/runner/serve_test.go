@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -86,7 +85,7 @@ func TestF71CallerLeaves(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	closed(t, "the cancel", entered)
-	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()}); sdk.CodeOf(err) != sdk.ResourceExhausted || !strings.Contains(err.Error(), ErrFull) {
+	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()}); sdk.CodeOf(err) != sdk.ResourceExhausted || idOf(err) != ErrFull {
 		t.Errorf("a place before the proof: %v", err)
 	}
 	release()
@@ -179,7 +178,7 @@ func TestServerStops(t *testing.T) {
 		t.Errorf("a late caller: %v", err)
 	}
 	release()
-	if err := testwait.Receive(t, patience, "the call's end", ended); sdk.CodeOf(err) != sdk.Unavailable || !strings.Contains(err.Error(), ErrStopping) {
+	if err := testwait.Receive(t, patience, "the call's end", ended); sdk.CodeOf(err) != sdk.Unavailable || idOf(err) != ErrStopping {
 		t.Errorf("got %v", err)
 	}
 	s.end(t)

@@ -174,7 +174,7 @@ func TestF84Secrets(t *testing.T) {
 		t.Error("the value stands in the row or the log")
 	}
 	x.Secrets = map[string]sdk.SecretRef{"TOKEN": "secret://env/OTHER"}
-	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: x, Output: newOutput()}); sdk.CodeOf(err) != sdk.PermissionDenied || !strings.Contains(err.Error(), ErrSecret) {
+	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: x, Output: newOutput()}); sdk.CodeOf(err) != sdk.PermissionDenied || idOf(err) != ErrSecret {
 		t.Errorf("got %v", err)
 	}
 	if n := len(w.runs()); n != 1 {
@@ -371,6 +371,42 @@ func TestDeadlineBeforeItsTimer(t *testing.T) {
 	}
 	if err := e.failure(t.Context(), t.Context(), reset); !errors.Is(err, sdk.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// idOf is the name of an error for `windlass explain`; empty is none.
+func idOf(err error) string {
+	var e *sdk.Error
+	if errors.As(err, &e) {
+		return e.ID
+	}
+	return ""
+}
+
+// TestErrorsHaveNames: what ends a call has a name for `windlass explain` at the
+// caller's side too, and its words don't.
+func TestErrorsHaveNames(t *testing.T) {
+	e := &Environment{name: "far"}
+	stopped, cancel := context.WithCancelCause(t.Context())
+	cancel(errStopped)
+	late, cancel := context.WithCancelCause(t.Context())
+	cancel(errTimedOut)
+	for _, k := range []struct {
+		call      context.Context
+		err       error
+		id, words string
+	}{
+		{t.Context(), status.Error(codes.ResourceExhausted, "the runner has 8 jobs [runner.full]"), ErrFull, "exec on far: the runner has 8 jobs"},
+		{t.Context(), status.Error(codes.Unknown, "run x: it ended as lost\n[a] [runner.job-ended]"), ErrEnded, "exec on far: run x: it ended as lost\n[a]"},
+		{t.Context(), status.Error(codes.Unavailable, "run x: the runner is being stopped [runner.stopping]"), ErrStopping, "exec on far: run x: the runner is being stopped"},
+		{t.Context(), status.Error(codes.Unavailable, "connection refused"), ErrReach, "connection refused; check that the runner is up"},
+		{t.Context(), status.Error(codes.InvalidArgument, "the list is [a] [b c]"), "", "the list is [a] [b c]"},
+		{stopped, status.Error(codes.Canceled, "context canceled"), ErrEnded, "cancelled; the runner was told"},
+		{late, status.Error(codes.DeadlineExceeded, "context deadline exceeded"), ErrEnded, "the time-out has passed; the runner was told"},
+	} {
+		if err := e.failure(t.Context(), k.call, k.err); idOf(err) != k.id || !strings.Contains(err.Error(), k.words) || k.id != "" && strings.Contains(err.Error(), k.id) {
+			t.Errorf("%v: %q, %v", k.err, idOf(err), err)
+		}
 	}
 }
 

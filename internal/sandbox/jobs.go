@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
@@ -158,7 +159,7 @@ func (j *jobs) submitAny(ctx context.Context, r Request) (control.Submitted, sdk
 		case !errors.As(err, &refused):
 			return sub, p, err
 		case i+1 == len(choice) || !slices.ContainsFunc(refused.Problems, ofProfile):
-			return sub, p, j.refusal(j.named(refused.Problems, e))
+			return sub, p, j.refusal(named(refused.Problems, e, p))
 		}
 	}
 	return control.Submitted{}, "", sdk.Errorf(sdk.Internal, "start the execution", "there is no profile to try")
@@ -187,14 +188,21 @@ func (j *jobs) profiles(e Exec) []sdk.Profile {
 	return Profiles()
 }
 
-// named gives a provider's problems the names of a step's fields, and says where
-// a profile that nobody set is in the way.
-func (j *jobs) named(ps []sdk.Problem, e Exec) []sdk.Problem {
+// named gives a provider's problems the names of a step's fields. Where one says that
+// the profile is in the way, which was tried because nobody set one, it says so.
+func named(ps []sdk.Problem, e Exec, tried sdk.Profile) []sdk.Problem {
 	out := slices.Clone(ps)
 	for i := range out {
 		out[i].Field = Field(out[i].Field, len(e.Mounts))
-		if e.Profile == sdk.ProfileUnset && out[i].Field != "security_profile" && out[i].Code == sdk.InvalidArgument {
-			out[i].Message += "; the profile is strict because security_profile isn't set, and standard or permissive may take this"
+		if e.Profile != sdk.ProfileUnset || !strings.Contains(out[i].Message, "the profile "+string(tried)) {
+			continue
+		}
+		var looser []string
+		for _, p := range Profiles()[slices.Index(Profiles(), tried)+1:] {
+			looser = append(looser, string(p))
+		}
+		if len(looser) > 0 {
+			out[i].Message += fmt.Sprintf("; %s is taken since security_profile isn't set, and is looser when set to %s", tried, strings.Join(looser, " or "))
 		}
 	}
 	return out

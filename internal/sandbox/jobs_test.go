@@ -206,7 +206,7 @@ func (p picky) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk.Lau
 		l.Problems = append(l.Problems, sdk.Problem{Field: "profile", Value: string(r.Spec.Profile), Message: "can't be had", Code: sdk.Unimplemented})
 	}
 	if r.Spec.Profile == sdk.ProfileStrict && r.Spec.Memory > 256<<20 {
-		l.Problems = append(l.Problems, sdk.Problem{Field: "memory", Message: "loosens the profile strict", Code: sdk.InvalidArgument})
+		l.Problems = append(l.Problems, sdk.Problem{Field: "memory", Message: "the profile strict doesn't allow it: at most 256m", Code: sdk.InvalidArgument})
 	}
 	return l, err
 }
@@ -277,6 +277,27 @@ func TestProfileIsNotLoosened(t *testing.T) {
 		var refused *ProblemsError
 		if !errors.As(err, &refused) || refused.Problems[0].Field != "memory_limit" || !strings.Contains(err.Error(), "security_profile isn't set") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestProfileIsBlamedForItsOwn: only what the profile forbids is told to be so because
+// none was set, and not where one was.
+func TestProfileIsBlamedForItsOwn(t *testing.T) {
+	const strict, standard = "the profile strict doesn't allow it: at most 256m", "may loosen the profile standard, which was asked for"
+	for _, x := range []struct {
+		set, tried sdk.Profile
+		said, want string
+	}{
+		{"", sdk.ProfileStrict, strict, strict + "; strict is taken since security_profile isn't set, and is looser when set to standard or permissive"},
+		{"", sdk.ProfileStandard, standard, standard + "; standard is taken since security_profile isn't set, and is looser when set to permissive"},
+		{"", sdk.ProfileStrict, "is no reference of an image", "is no reference of an image"},
+		{"", sdk.ProfilePermissive, "the profile permissive can't be had", "the profile permissive can't be had"},
+		{sdk.ProfileStrict, sdk.ProfileStrict, strict, strict},
+	} {
+		got := named([]sdk.Problem{{Field: "memory", Message: x.said, Code: sdk.InvalidArgument}}, Exec{Profile: x.set}, x.tried)
+		if len(got) != 1 || got[0].Message != x.want || got[0].Field != "memory_limit" {
+			t.Errorf("%+v: %v", x, got)
 		}
 	}
 }

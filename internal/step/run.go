@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/internal/yamltree"
@@ -187,7 +188,7 @@ func (s *Step) refusal(env string, p sdk.Problem) Problem {
 // valued is what a problem says, with the value. A quantity stands in the file as
 // it was typed, and here in bytes or thousandths of a core.
 func valued(p sdk.Problem) string {
-	if p.Value == "" || p.Field == "memory_limit" || p.Field == "cpu_limit" {
+	if p.Value == "" || p.Field == "memory_limit" || p.Field == "cpu_limit" || strings.HasSuffix(p.Field, "].size") {
 		return p.Message
 	}
 	return fmt.Sprintf("%q: %s", p.Value, p.Message)

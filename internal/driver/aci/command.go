@@ -55,7 +55,7 @@ func (l *plan) imageEntrypoint(ctx context.Context) (_ sdk.Argv, ok bool, _ erro
 		return nil, false, nil
 	}
 	unknown := func(why string) {
-		l.Bad(sdk.FailedPrecondition, "image_entrypoint", "", "Container Instances has one list for entrypoint and arguments, so the image's own entrypoint has to be known, and %s; give image_entrypoint (--image-entrypoint, empty for none), or entrypoint", why)
+		l.Bad(sdk.FailedPrecondition, "image_entrypoint", "", "Container Instances has one list for entrypoint and arguments, so the image's own entrypoint has to be known, and %s; give image_entrypoint, empty where it has none (with run, --image-entrypoint or --entrypoint)", why)
 	}
 	user, password, why, err := l.login(ctx)
 	if err != nil {

@@ -105,7 +105,7 @@ func (l *plan) imageEntrypoint(ctx context.Context, image *godo.ImageSourceSpec)
 	}
 	unknown := func(why string) {
 		l.Bad(sdk.FailedPrecondition, "image_entrypoint", "", "a run command of App Platform takes the place of the image's ENTRYPOINT, too, so that has to be known, and %s; "+
-			"give image_entrypoint (--image-entrypoint, empty for none), or entrypoint", why)
+			"give image_entrypoint, empty where it has none (with run, --image-entrypoint or --entrypoint)", why)
 	}
 	if image.RegistryType == godo.ImageSourceSpecRegistryType_DOCR {
 		unknown("DigitalOcean's registry tells nobody without a login of its own")

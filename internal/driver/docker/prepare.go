@@ -292,7 +292,7 @@ func (d *draft) checkMounts() {
 			continue
 		}
 		if _, err := os.Stat(m.Source); errors.Is(err, fs.ErrNotExist) {
-			d.bad(sdk.FailedPrecondition, fmt.Sprintf("mounts[%d].source", i), m.Source, "isn't there; make it first, or name a volume (-v NAME:%s)", m.Target)
+			d.bad(sdk.FailedPrecondition, fmt.Sprintf("mounts[%d].source", i), m.Source, "isn't there; make it first, or name a volume, which has no slash in its name")
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (f profile) loosened(s sdk.JobSpec, o options, socket string) []sdk.Problem
 	var ps []sdk.Problem
 	bad := func(field, value, format string, args ...any) {
 		ps = append(ps, sdk.Problem{Field: field, Value: value, Code: sdk.InvalidArgument,
-			Message: fmt.Sprintf("loosens the profile %s, which was asked for: ", f.name) + fmt.Sprintf(format, args...)})
+			Message: fmt.Sprintf("the profile %s doesn't allow it: ", f.name) + fmt.Sprintf(format, args...)})
 	}
 	above := func(field string, v, most int64, words func(int64) string) {
 		if v > most {
