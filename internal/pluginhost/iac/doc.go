@@ -1,0 +1,11 @@
+// Package iac makes a plugin of the published ecosystem an sdk.Driver: one that knows
+// nothing of windlass.provider.v1 and serves IaCProviderRequired and
+// IaCProviderRunner, perhaps with IaCProviderJobCanceler.
+//
+// That wire says less than the contract. What it can't carry is refused before
+// launch, value by value, and what it doesn't prove isn't claimed: docs/adr/0031 has
+// the list. Nothing is ever sent twice, since a launch has no key there.
+//
+// IaCProviderLogCapture reads the output of what runs for long. It serves no one-off
+// job, and has no use here before workloads have a LogTailer.
+package iac
