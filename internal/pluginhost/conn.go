@@ -2,7 +2,6 @@ package pluginhost
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -187,5 +186,3 @@ func (c *conn) absent(method string) error {
 	return &sdk.Error{Code: sdk.Unimplemented, Op: "use " + name, ID: ErrContract,
 		Err: fmt.Errorf("the plugin %s says that it has %s, and answers %s with Unimplemented", c.want.Plugin.Name, name, call)}
 }
-
-var errNoOpen = errors.New("it serves neither our wire nor the published one")

@@ -13,22 +13,16 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/internal/pluginhost/iac"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin/client"
 )
-
-// Published makes the driver of a plugin that serves the published wire alone. conn
-// goes to a process whose registry has services; name is the kind that the driver must
-// have. Its Open is called once for each connection.
-type Published func(ctx context.Context, name string, conn grpc.ClientConnInterface, c Contract) (sdk.Driver, error)
 
 // Plugins are the plugins of one configuration, as kinds of providers.
 type Plugins struct {
 	Source Source
 	Config *config.Config
 	IDs    sdk.IDSource
-	// Published, when not nil, makes the drivers of published plugins.
-	Published Published
 
 	mu      sync.Mutex
 	drivers map[string]sdk.Driver
@@ -82,7 +76,7 @@ func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driv
 	d, err := client.Driver(ctx, l.Conn, s.IDs)
 	if errors.Is(err, sdk.Unimplemented) {
 		own = false
-		d, err = s.published(ctx, name, l)
+		d, err = s.published(name, l.Conn, l.Contract)
 	}
 	if err != nil {
 		return sdk.Driver{}, err
@@ -94,11 +88,17 @@ func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driv
 	return d, nil
 }
 
-func (s *Plugins) published(ctx context.Context, name string, l *Lease) (sdk.Driver, error) {
-	if s.Published == nil {
-		return sdk.Driver{}, &sdk.Error{Code: sdk.Unimplemented, Op: "use plugin " + name, ID: ErrContract, Err: errNoOpen}
+// published makes the driver of a plugin that serves the published wire alone.
+func (s *Plugins) published(name string, conn grpc.ClientConnInterface, c Contract) (sdk.Driver, error) {
+	p, err := s.Config.Plugin(name)
+	if err != nil {
+		return sdk.Driver{}, err
 	}
-	return s.Published(ctx, name, l.Conn, l.Contract)
+	d, err := iac.Driver(iac.Plugin{Kind: name, Conn: conn, Services: c.Services, Config: p.Config})
+	if err != nil {
+		return sdk.Driver{}, contract(name, "it serves neither our own wire nor the published one: %w", err)
+	}
+	return d, nil
 }
 
 func contract(name, format string, args ...any) error {
@@ -118,8 +118,10 @@ func (s *Plugins) open(ctx context.Context, name string, own bool, r sdk.OpenReq
 	if err != nil {
 		return nil, err
 	}
-	if r.Config, err = defaults(req.Plugin.Config, r.Config); err != nil {
-		return nil, err
+	if own { // a published plugin is told both apart from what is ours
+		if r.Config, err = defaults(req.Plugin.Config, r.Config); err != nil {
+			return nil, err
+		}
 	}
 	c := newConn(s.Source, req)
 	open := func(ctx context.Context, over grpc.ClientConnInterface, contract Contract) (sdk.Provider, error) {
@@ -128,7 +130,7 @@ func (s *Plugins) open(ctx context.Context, name string, own bool, r sdk.OpenReq
 		if own {
 			d, err = client.Driver(ctx, over, same{id})
 		} else {
-			d, err = s.Published(ctx, name, over, contract)
+			d, err = s.published(name, over, contract)
 		}
 		if err != nil {
 			return nil, err
