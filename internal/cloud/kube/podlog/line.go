@@ -2,6 +2,7 @@ package podlog
 
 import (
 	"bytes"
+	"strings"
 	"time"
 )
 
@@ -10,6 +11,9 @@ const maxPiece = 64 << 10
 
 // maxStamp is longer than any stamp.
 const maxStamp = 64
+
+// maxWords bounds what is kept of words that are no line of a log.
+const maxWords = 200
 
 // piece is a part of a line of a log.
 type piece struct {
@@ -26,6 +30,12 @@ type splitter struct {
 	stamp time.Time
 	// inside: the stamp of the line in buf was read.
 	inside bool
+	// resumed: the log was opened at a later time than its beginning. Then the first
+	// line may be the rest of one that began before, whose parts have stamps of their
+	// own in the file and whose beginning alone is served with one: it was given, with
+	// the line. strayed is what of it is kept, should nothing with a stamp follow.
+	resumed, stray bool
+	strayed        []byte
 }
 
 // write takes bytes and gives what they complete. ok is false where a line has no
@@ -33,19 +43,23 @@ type splitter struct {
 func (s *splitter) write(data []byte, give func(piece) bool) (more, ok bool) {
 	s.buf = append(s.buf, data...)
 	for {
-		if !s.inside {
-			i := bytes.IndexByte(s.buf, ' ')
-			if i < 0 {
-				if j := bytes.IndexByte(s.buf, '\n'); j < 0 && len(s.buf) < maxStamp {
-					return true, true
-				}
+		if !s.inside && !s.stray {
+			switch stamp, n, known := cutStamp(s.buf); {
+			case known && n > 0:
+				s.stamp, s.inside, s.resumed, s.strayed, s.buf = stamp, true, false, nil, s.buf[n:]
+			case !known:
+				return true, true
+			case !s.resumed:
 				return true, false
+			default:
+				s.stray = true
 			}
-			t, err := time.Parse(time.RFC3339Nano, string(s.buf[:i]))
-			if err != nil {
-				return true, false
+		}
+		if s.stray {
+			if !s.skip() {
+				return true, true
 			}
-			s.stamp, s.inside, s.buf = t, true, s.buf[i+1:]
+			continue
 		}
 		i := bytes.IndexByte(s.buf, '\n')
 		switch {
@@ -65,6 +79,44 @@ func (s *splitter) write(data []byte, give func(piece) bool) (more, ok bool) {
 			return true, true
 		}
 	}
+}
+
+// cutStamp reads the stamp that a line begins with, and how many bytes it and the blank
+// behind it have; none where there is no stamp. known is false where it takes more of
+// the line to tell.
+func cutStamp(line []byte) (stamp time.Time, n int, known bool) {
+	i := bytes.IndexByte(line, ' ')
+	if i < 0 {
+		return stamp, 0, bytes.IndexByte(line, '\n') >= 0 || len(line) >= maxStamp
+	}
+	stamp, err := time.Parse(time.RFC3339Nano, string(line[:i]))
+	if err != nil {
+		return time.Time{}, 0, true
+	}
+	return stamp, i + 1, true
+}
+
+// skip drops the rest of a line that began before. It reports whether its end was
+// there.
+func (s *splitter) skip() bool {
+	i := bytes.IndexByte(s.buf, '\n')
+	drop := s.buf
+	if i >= 0 {
+		drop = s.buf[:i+1]
+	}
+	s.strayed = append(s.strayed, drop[:min(len(drop), maxWords-len(s.strayed))]...)
+	s.buf = s.buf[len(drop):]
+	s.stray, s.resumed = i < 0, i < 0
+	return i >= 0
+}
+
+// words are what came in place of a log, where all that came has no stamp.
+func (s *splitter) words() string {
+	text := s.strayed
+	if !s.inside && len(text) == 0 {
+		text = s.buf
+	}
+	return strings.Join(strings.Fields(string(text[:min(len(text), maxWords)])), " ")
 }
 
 // rest is what is held back of a line that was never ended.

@@ -12,7 +12,6 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -250,8 +249,11 @@ func (t *tail) read(ctx context.Context, c Container, follow bool) (clean bool, 
 	stall := time.AfterFunc(t.r.Stall, func() { _ = body.Close() })
 	defer stall.Stop()
 	defer body.Close() //nolint:errcheck // it was only read
-	var lines splitter
+	lines := splitter{resumed: !t.pos.since().IsZero()}
 	old := newSieve(t.pos)
+	absent := func() error {
+		return t.absent(errors.New("the node has no log of the container: " + lines.words()))
+	}
 	take := func(q piece) bool { return t.take(old, q) }
 	buf := make([]byte, 32<<10)
 	for {
@@ -264,7 +266,7 @@ func (t *tail) read(ctx context.Context, c Container, follow bool) (clean bool, 
 				return false, nil
 			}
 			if !ok {
-				return false, t.absent(errors.New("the node has no log of the container: " + strings.Join(strings.Fields(string(lines.buf[:min(len(lines.buf), 200)])), " ")))
+				return false, absent()
 			}
 		}
 		if rerr == io.EOF {
@@ -273,6 +275,9 @@ func (t *tail) read(ctx context.Context, c Container, follow bool) (clean bool, 
 		if rerr != nil {
 			return false, nil // cut; the next look tells whether there is more
 		}
+	}
+	if len(lines.strayed) > 0 {
+		return false, absent() // the line that was reached would be there
 	}
 	if follow {
 		return false, nil
