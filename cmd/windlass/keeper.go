@@ -37,13 +37,17 @@ func newKeeperClient(r cli.SessionRequest, engine *control.Engine) (keeperClient
 	if err != nil {
 		return keeperClient{}, fmt.Errorf("find this program: %w", err)
 	}
+	return keeperClient{engine: engine, client: newKeeper(r, self)}, nil
+}
+
+// newKeeper reaches the keeper with this command's surroundings.
+func newKeeper(r cli.SessionRequest, self string) *keeper.Client {
 	vars := r.Config.Env().Vars()
 	origin := keeper.Origin{Dir: r.Dir, ConfigFile: r.ConfigFile, Env: make([][]byte, len(vars)), Stamp: stamp(r.Config.Files)}
 	for i, v := range vars {
 		origin.Env[i] = []byte(v)
 	}
-	return keeperClient{engine: engine, client: &keeper.Client{StateDir: r.StateDir, Version: r.Version, Origin: origin, Executable: self,
-		Env: keeperEnv(vars, r.Config)}}, nil
+	return &keeper.Client{StateDir: r.StateDir, Version: r.Version, Origin: origin, Executable: self, Env: keeperEnv(vars, r.Config)}
 }
 
 // stamp tells versions of the configuration's files apart.
@@ -175,7 +179,7 @@ func keep(version string) int {
 			os.Exit(cli.ExitWindlass)
 		})
 	})()
-	if err := serve(ctx, version, dir, wiring{red: red, log: log}); err != nil {
+	if err := serve(ctx, version, dir, newWiring(red, log)); err != nil {
 		log.Error("keeper failed", "err", err)
 		return cli.ExitWindlass
 	}
@@ -209,12 +213,14 @@ func serve(ctx context.Context, version, dir string, w wiring) (err error) {
 		if err != nil {
 			return nil, err
 		}
-		reg, err := w.registry(c, store, dir)
+		plugins := w.plugins(c)
+		reg, err := w.registry(c, store, dir, plugins)
 		if err != nil {
 			return nil, err
 		}
-		return opened{reg, secret.Local(c.Env().Lookup, o.Dir)}, nil
+		return opened{reg, secret.Local(c.Env().Lookup, o.Dir), plugins}, nil
 	}
+	defer func() { err = errors.Join(err, w.host.Close()) }()
 	home := keeper.Origin{}
 	for _, v := range env.Vars() {
 		home.Env = append(home.Env, []byte(v))

@@ -33,7 +33,7 @@ func run(args []string) int {
 	}
 	f := cli.NewFactory(build())
 	f.Drivers = all.Drivers
-	w := wiring{red: &secret.Redactor{}, log: slog.New(slog.DiscardHandler)}
+	w := newWiring(&secret.Redactor{}, slog.New(slog.DiscardHandler))
 	f.Streams.Redact = w.red.Redact
 	f.OpenStore, f.HasStore, f.OpenSession = openStore, hasStore, w.openSession
 	f.Answers = w.answers

@@ -14,6 +14,8 @@ import (
 	"github.com/windlass-run/windlass/internal/keeper"
 	"github.com/windlass-run/windlass/internal/testneed"
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin"
+	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
 
 // asProgram makes the test binary the program itself.
@@ -28,6 +30,10 @@ const fastExit = "GORACE=atexit_sleep_ms=20"
 const together = "8"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(plugin.CookieKey) == plugin.CookieValue {
+		plugin.Serve(fake.DriverOf(pretend))
+		return
+	}
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run(os.Args[1:]))
 	}

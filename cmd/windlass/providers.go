@@ -6,6 +6,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/registry"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
@@ -73,6 +74,16 @@ func backend(b registry.Backend, schemes func(run sdk.ID) map[string]secret.Sche
 type opened struct {
 	*registry.Registry
 	schemes map[string]secret.Scheme
+	plugins *pluginhost.Plugins
+}
+
+// Plugin hosts a plugin for a command.
+func (o opened) Plugin(ctx context.Context, name, own string) (*pluginhost.Lease, error) {
+	req, err := o.plugins.Request(name, own)
+	if err != nil {
+		return nil, err
+	}
+	return o.plugins.Source.Process(ctx, req)
 }
 
 func (o opened) Schemes() map[string]secret.Scheme { return o.schemes }

@@ -17,6 +17,7 @@ import (
 	"github.com/windlass-run/windlass/internal/joblog"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/ledger/sqlite"
+	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/registry"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
@@ -51,6 +52,8 @@ type wiring struct {
 	// red knows every secret value that this process has had in its hands.
 	red *secret.Redactor
 	log *slog.Logger
+	// host starts the plugins of this process.
+	host *pluginhost.Host
 }
 
 // openSession opens all that works with runs.
@@ -59,7 +62,13 @@ func (w wiring) openSession(ctx context.Context, r cli.SessionRequest) (*cli.Ses
 	if err != nil {
 		return nil, err
 	}
-	reg, err := w.registry(r.Config, r.Store, r.StateDir)
+	plugins := w.plugins(r.Config)
+	if r.Config.Keeper && !r.ReadOnly && keptPlugins {
+		if plugins.Source, err = newPluginSource(r); err != nil {
+			return nil, err
+		}
+	}
+	reg, err := w.registry(r.Config, r.Store, r.StateDir, plugins)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +79,7 @@ func (w wiring) openSession(ctx context.Context, r cli.SessionRequest) (*cli.Ses
 		return nil, errors.Join(err, reg.Close())
 	}
 	s := &cli.Session{ReadOnly: r.ReadOnly, Store: r.Store, Engine: engine, Providers: prov, Logged: logs.Runs,
-		Close: func(ctx context.Context) error { return errors.Join(engine.Close(ctx), reg.Close()) }}
+		Close: func(ctx context.Context) error { return errors.Join(engine.Close(ctx), reg.Close(), w.host.Close()) }}
 	if r.ReadOnly {
 		return s, nil
 	}
@@ -111,7 +120,7 @@ func (w wiring) answers(ctx context.Context, c *config.Config, provider string) 
 // registry makes the registry of one configuration. Nothing is opened yet. No
 // reference is resolved but for what a call's context brings: this process may
 // drive the runs of others.
-func (w wiring) registry(c *config.Config, store ledger.Store, stateDir string) (*registry.Registry, error) {
+func (w wiring) registry(c *config.Config, store ledger.Store, stateDir string, plugins *pluginhost.Plugins) (*registry.Registry, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -120,7 +129,7 @@ func (w wiring) registry(c *config.Config, store ledger.Store, stateDir string) 
 	if owner == "" {
 		owner = store.ID()
 	}
-	return registry.New(registry.Options{Config: c, Drivers: all.Drivers(), Credentials: credential.FromEnv(c.Env(), nil),
+	return registry.New(registry.Options{Config: c, Drivers: all.Drivers(), Plugins: plugins, Credentials: credential.FromEnv(c.Env(), nil),
 		Secrets: secret.NewResolver(secret.Elsewhere(), w.red), Log: w.log, Redactor: w.red, Owner: owner, LedgerID: store.ID(),
 		StateDir: stateDir, Executable: self}), nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/credential"
+	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/runner"
 	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/internal/secret"
@@ -78,8 +79,10 @@ func Catalog() []Entry {
 	for _, x := range append(config.Explanations(), credential.Explanations()...) {
 		said(x.ID, x.Text)
 	}
-	for _, x := range append(secret.Explanations(), runner.Explanations()...) {
-		said(x[0], x[1])
+	for _, list := range [][][2]string{secret.Explanations(), runner.Explanations(), pluginhost.Explanations()} {
+		for _, x := range list {
+			said(x[0], x[1])
+		}
 	}
 	return append(entries, codeEntries()...)
 }

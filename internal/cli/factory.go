@@ -88,6 +88,8 @@ type Factory struct {
 	config  *config.Config
 	store   ledger.Store
 	session *Session
+	// learned are the drivers of providers that plugins serve.
+	learned map[string]*sdk.Driver
 }
 
 // Access is what a ledger is opened for.

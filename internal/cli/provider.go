@@ -402,6 +402,12 @@ func (o *providerDescribeOptions) view(ctx context.Context) (DescribeView, error
 			d = &x
 		}
 	}
+	if d == nil && perr == nil {
+		if err := o.f.learn(ctx, o.name); err != nil {
+			return DescribeView{}, err
+		}
+		d = o.f.driverOf(o.name)
+	}
 	if d == nil {
 		if perr != nil {
 			return DescribeView{}, perr

@@ -80,7 +80,7 @@ func (e *flagError) Error() string { return e.err.Error() }
 func (e *flagError) Unwrap() error { return e.err }
 
 func (o *runOptions) run(ctx context.Context) error {
-	req, err := o.request()
+	req, err := o.request(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (o *runOptions) run(ctx context.Context) error {
 }
 
 // request reads the flags. A value that doesn't fit is a flagError.
-func (o *runOptions) request() (control.SubmitRequest, error) {
+func (o *runOptions) request(ctx context.Context) (control.SubmitRequest, error) {
 	var req control.SubmitRequest
 	c, err := o.f.cfg()
 	if err != nil {
@@ -96,6 +96,9 @@ func (o *runOptions) request() (control.SubmitRequest, error) {
 	}
 	req.Provider = chooseProvider(o.job.on, o.job.image, c.DefaultProvider)
 	if _, err := c.Provider(req.Provider); err != nil {
+		return req, err
+	}
+	if err := o.f.learn(ctx, req.Provider); err != nil {
 		return req, err
 	}
 	jc := jobContext{lookup: o.f.Env.Lookup, dir: o.f.Dir, warn: o.f.Streams.note, detach: o.detach, schema: o.f.optionSchema}
@@ -131,7 +134,8 @@ func (f *Factory) addAmbient(req *control.SubmitRequest) error {
 	return nil
 }
 
-// driverOf returns the driver of a configured provider, nil when there is none.
+// driverOf returns the driver of a configured provider, nil when there is none, or it
+// is a plugin's and wasn't learned.
 func (f *Factory) driverOf(provider string) *sdk.Driver {
 	c, err := f.cfg()
 	if err != nil {
@@ -146,6 +150,39 @@ func (f *Factory) driverOf(provider string) *sdk.Driver {
 			return &d
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.learned[provider]
+}
+
+// learn asks for the driver of a provider that a plugin serves. Those that are built in
+// are known.
+func (f *Factory) learn(ctx context.Context, provider string) error {
+	c, err := f.cfg()
+	if err != nil {
+		return err
+	}
+	p, err := c.Provider(provider)
+	if err != nil || f.driverOf(provider) != nil {
+		return err
+	}
+	if !slices.Contains(c.PluginNames(), p.Kind) {
+		return p.Validate(f.Drivers())
+	}
+	s, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	back, err := s.Providers.Backend(ctx, provider)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.learned == nil {
+		f.learned = map[string]*sdk.Driver{}
+	}
+	f.learned[provider] = back.Driver
 	return nil
 }
 

@@ -113,6 +113,9 @@ func (o *runnerServeOptions) run(ctx context.Context) (err error) {
 	if _, err := c.Provider(o.on); err != nil {
 		return err
 	}
+	if err := o.f.learn(ctx, o.on); err != nil {
+		return err
+	}
 	if d := o.f.driverOf(o.on); d != nil && d.Guarantees.Ambient {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "serve runner", Provider: o.on, ID: runner.ErrUnfit,
 			Err: errors.New("its jobs get this command's folder and environment, and no sandbox"), Remedy: "serve a provider of containers, such as docker"}

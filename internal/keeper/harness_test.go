@@ -30,6 +30,7 @@ import (
 	"github.com/windlass-run/windlass/internal/joblog"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/ledger/sqlite"
+	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
@@ -190,6 +191,10 @@ type command struct {
 
 	mu        sync.Mutex
 	providers map[string]control.Backend
+}
+
+func (c *command) Plugin(context.Context, string, string) (*pluginhost.Lease, error) {
+	return nil, sdk.Errorf(sdk.NotFound, "find plugin", "there is none")
 }
 
 func (c *command) Names() []string {

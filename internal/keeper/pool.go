@@ -15,6 +15,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -28,6 +29,9 @@ type Opened interface {
 	// another.
 	Find(ctx context.Context, name string, id sdk.Identity) (control.Backend, error)
 	Names() []string
+	// Plugin hosts a plugin for one user, until its lease is released; own, when set,
+	// names one that shares the process with no other.
+	Plugin(ctx context.Context, name, own string) (*pluginhost.Lease, error)
 	// Schemes resolve the references of this command's own runs.
 	Schemes() map[string]secret.Scheme
 	Close() error

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -54,6 +55,8 @@ const (
 	// opTake has a run driven.
 	opTake   op = "take"
 	opStatus op = "status"
+	// opPlugin has a plugin hosted for as long as the connection is open.
+	opPlugin op = "plugin"
 	// opLeave asks the keeper to go; the answer has what it knew.
 	opLeave op = "leave"
 )
@@ -64,6 +67,10 @@ type request struct {
 	Version string  `json:"version"`
 	Run     sdk.ID  `json:"run,omitzero"`
 	Bound   []Bound `json:"bound,omitzero"`
+	// Plugin is the name of a plugin, Own that of a user who shares its process with
+	// nobody.
+	Plugin string `json:"plugin,omitzero"`
+	Own    string `json:"own,omitzero"`
 }
 
 type response struct {
@@ -73,8 +80,14 @@ type response struct {
 	// Held are the runs that the keeper drives.
 	Held  []sdk.ID `json:"held,omitzero"`
 	Bound []Bound  `json:"bound,omitzero"`
-	Error string   `json:"error,omitzero"`
-	Code  sdk.Code `json:"code,omitzero"`
+	// Address is where a plugin listens.
+	Address string `json:"address,omitzero"`
+	Error   string `json:"error,omitzero"`
+	// ID is an error's stable name, Remedy what to do, RetryAfter the wait asked for.
+	ID         string        `json:"id,omitzero"`
+	Remedy     string        `json:"remedy,omitzero"`
+	RetryAfter time.Duration `json:"retry_after,omitzero"`
+	Code       sdk.Code      `json:"code,omitzero"`
 }
 
 func (r response) err() error {

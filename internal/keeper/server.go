@@ -131,7 +131,9 @@ type server struct {
 	mu sync.Mutex
 	// talks counts clients, heard what they asked since the last tick.
 	talks, heard int
-	wg           sync.WaitGroup
+	// holds counts the uses of plugins by clients.
+	holds int
+	wg    sync.WaitGroup
 }
 
 // serve returns when it is time to leave.
@@ -225,7 +227,12 @@ func (s *server) count(d int) {
 func (s *server) talk(ctx context.Context, c net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
-	defer func() { _ = c.Close() }()
+	kept := false
+	defer func() {
+		if !kept {
+			_ = c.Close()
+		}
+	}()
 	r := bufio.NewReader(c)
 	for {
 		if c.SetDeadline(time.Now().Add(messageTime)) != nil {
@@ -239,6 +246,10 @@ func (s *server) talk(ctx context.Context, c net.Conn) {
 			return
 		}
 		var res response
+		if req.Op == opPlugin {
+			kept = s.host(ctx, c, r, req)
+			return
+		}
 		err := safely(s.o.Log, "answer "+string(req.Op), s.o.Redact, func() error { return s.answer(ctx, req, &res) })
 		out := s.answerTo(err)
 		out.Held, out.Bound = res.Held, res.Bound

@@ -43,7 +43,7 @@ type Options struct {
 	TempDir string
 	// StartTime, Probe and Idle replace StartTime, probeTime and idleTime.
 	StartTime, Probe, Idle time.Duration
-	Clock           sdk.Clock
+	Clock                  sdk.Clock
 }
 
 func (o Options) filled() Options {

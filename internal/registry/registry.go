@@ -21,8 +21,10 @@ import (
 
 // Options are what providers are opened with.
 type Options struct {
-	Config      *config.Config
-	Drivers     []sdk.Driver
+	Config  *config.Config
+	Drivers []sdk.Driver
+	// Plugins, when not nil, are kinds whose drivers are asked for when they are needed.
+	Plugins     Plugins
 	Credentials credential.CredentialResolver
 	Secrets     sdk.SecretResolver
 	Clock       sdk.Clock
@@ -37,6 +39,14 @@ type Options struct {
 	StateDir string
 	// Executable is the path under which this program can be started again.
 	Executable string
+}
+
+// Plugins are the kinds that plugins serve.
+type Plugins interface {
+	// Kinds returns their names, without starting anything.
+	Kinds() []string
+	// Driver returns the driver of a kind, whose plugin is started for it.
+	Driver(ctx context.Context, kind string) (sdk.Driver, error)
 }
 
 // Backend is an open provider with what its configuration says about its use.
@@ -106,11 +116,14 @@ func (r *Registry) Kinds() []string {
 	for _, d := range r.o.Drivers {
 		out = append(out, d.Kind)
 	}
+	if r.o.Plugins != nil {
+		out = append(out, r.o.Plugins.Kinds()...)
+	}
 	slices.Sort(out)
 	return out
 }
 
-// Driver returns the driver of a kind.
+// Driver returns the driver of a kind that is built in.
 func (r *Registry) Driver(kind string) (*sdk.Driver, bool) {
 	for i := range r.o.Drivers {
 		if r.o.Drivers[i].Kind == kind {
@@ -220,7 +233,11 @@ func errClosed(name string) error {
 }
 
 func (r *Registry) open(ctx context.Context, p config.Provider) (Backend, error) {
-	if err := p.Validate(r.o.Drivers); err != nil {
+	d, err := r.o.driver(ctx, p)
+	if err != nil {
+		return Backend{}, err
+	}
+	if err := p.Validate([]sdk.Driver{*d}); err != nil {
 		return Backend{}, err
 	}
 	if r.o.Credentials == nil {
@@ -230,22 +247,45 @@ func (r *Registry) open(ctx context.Context, p config.Provider) (Backend, error)
 	if err != nil {
 		return Backend{}, err
 	}
-	return openWith(ctx, r.o, p, creds)
+	return openWith(ctx, r.o, d, p, creds)
+}
+
+// driver returns the driver of a provider. One kind is never served by two.
+func (o Options) driver(ctx context.Context, p config.Provider) (*sdk.Driver, error) {
+	i := slices.IndexFunc(o.Drivers, func(d sdk.Driver) bool { return d.Kind == p.Kind })
+	plugin := o.Plugins != nil && slices.Contains(o.Plugins.Kinds(), p.Kind)
+	switch {
+	case i >= 0 && plugin:
+		return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: p.Name, Remedy: "give the plugin another name",
+			Err: fmt.Errorf("the kind %s is built in, and a plugin has its name", p.Kind)}
+	case i >= 0:
+		return &o.Drivers[i], nil
+	case plugin:
+		d, err := o.Plugins.Driver(ctx, p.Kind)
+		if err != nil {
+			return nil, err
+		}
+		return &d, nil
+	}
+	if err := p.Validate(o.Drivers); err != nil {
+		return nil, err
+	}
+	return nil, &sdk.Error{Code: sdk.Unimplemented, Op: "open provider", Provider: p.Name, Err: fmt.Errorf("the kind %s is a plugin's, and none is hosted here", p.Kind)}
 }
 
 // Open opens one provider with credentials at hand. The caller closes it. Of
 // the options Config and Credentials aren't used; the provider's config must
 // have been validated.
 func Open(ctx context.Context, o Options, p config.Provider, creds credential.Credentials) (Backend, error) {
-	return openWith(ctx, o.filled(), p, creds)
+	o = o.filled()
+	d, err := o.driver(ctx, p)
+	if err != nil {
+		return Backend{}, err
+	}
+	return openWith(ctx, o, d, p, creds)
 }
 
-func openWith(ctx context.Context, o Options, p config.Provider, creds credential.Credentials) (Backend, error) {
-	i := slices.IndexFunc(o.Drivers, func(d sdk.Driver) bool { return d.Kind == p.Kind })
-	if i < 0 {
-		return Backend{}, p.Validate(o.Drivers)
-	}
-	d := &o.Drivers[i]
+func openWith(ctx context.Context, o Options, d *sdk.Driver, p config.Provider, creds credential.Credentials) (Backend, error) {
 	for _, v := range creds.Secrets() {
 		o.Redactor.Know(v)
 	}

@@ -1,0 +1,179 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/windlass-run/windlass/internal/testwait"
+)
+
+// pretend is the kind of the plugin of these tests: the fake, in a process of its own.
+const pretend = "pretend"
+
+// withPlugin is the program with the plugin in its folder, and a provider of it.
+func withPlugin(t *testing.T, keeper string) *program {
+	t.Helper()
+	p := newProgram(t, keeper)
+	at := filepath.Join(p.dir, ".local", "share", "windlass", "plugins", pretend)
+	if err := os.MkdirAll(at, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(self, filepath.Join(at, pretend)); err != nil {
+		data, err := os.ReadFile(self)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, pretend), data, 0o700); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	p.write(filepath.Join(".local", "share", "windlass", "plugins", pretend, "plugin.json"), `{"name": "pretend", "version": "1.2.3"}`)
+	p.write("windlass.yaml", "providers: {stage: {kind: pretend, poll_interval: 50ms, config: {evidence: 1h}}}\n")
+	if keeper != "off" {
+		t.Cleanup(p.dismiss)
+	}
+	return p
+}
+
+// hosted waits for the n-th process of the plugin that the keeper has started.
+func (p *program) hosted(n int) int {
+	p.t.Helper()
+	started := regexp.MustCompile(`msg="plugin started" plugin=pretend version=1.2.3 process=([0-9]+)`)
+	pid := 0
+	testwait.Until(p.t, soon, "process "+strconv.Itoa(n)+" of the plugin", func() bool {
+		log, _ := os.ReadFile(filepath.Join(p.stateDir(), "keeper.log"))
+		all := started.FindAllSubmatch(log, -1)
+		if len(all) < n {
+			return false
+		}
+		pid, _ = strconv.Atoi(string(all[n-1][1]))
+		return true
+	})
+	return pid
+}
+
+func lives(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// TestPluginRun: a job on a provider of a plugin behaves as on any other, hosted by the
+// keeper or by the command itself.
+func TestPluginRun(t *testing.T) {
+	for _, keeper := range []string{"off", "on"} {
+		t.Run("keeper "+keeper, func(t *testing.T) {
+			t.Parallel()
+			p := withPlugin(t, keeper)
+			out, code := p.do("run", "--on", "stage", "--image", "any", "--", "echo", "hello", ";", "exit", "7")
+			if code != 7 || out != "hello\n" {
+				t.Errorf("exit %d, output %q", code, out)
+			}
+			if out, code := p.do("ps", "-a", "--json"); code != 0 || !strings.Contains(out, `"nonzero_exit"`) || !strings.Contains(out, "stage") {
+				t.Errorf("exit %d: %s", code, out)
+			}
+			if out, code := p.do("provider", "check", "stage"); code != 0 || !strings.Contains(out, "fake cloud") {
+				t.Errorf("check: exit %d: %s", code, out)
+			}
+			if out, code := p.do("provider", "describe", "stage"); code != 0 || !strings.Contains(out, "JobCanceler") {
+				t.Errorf("describe: exit %d: %s", code, out)
+			}
+			if _, code := p.do("run", "--on", "stage", "--image", "any", "--", "no-such-word"); code != 125 {
+				t.Errorf("what it can't do: exit %d", code)
+			}
+			if keeper == "on" {
+				// One process for all of that.
+				if log, _ := os.ReadFile(filepath.Join(p.stateDir(), "keeper.log")); strings.Count(string(log), "plugin started") != 1 {
+					t.Errorf("the keeper's log: %s", log)
+				}
+			}
+		})
+	}
+}
+
+// TestPluginInterrupt: Ctrl-C cancels, and the program waits for the proof.
+func TestPluginInterrupt(t *testing.T) {
+	t.Parallel()
+	p := withPlugin(t, "on")
+	cmd := p.command("run", "--on", "stage", "--image", "any", "--", "echo", "up", ";", "hang")
+	var out, errs lockedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, soon, "first output", func() bool { return strings.Contains(out.String(), "up\n") })
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("exit %d (%v): %s", cmd.ProcessState.ExitCode(), err, errs.String())
+	}
+	if o, _ := p.do("ps", "-a", "--json"); !strings.Contains(o, `"cancelled"`) {
+		t.Errorf("not cancelled on record: %s", o)
+	}
+}
+
+// TestPluginKilledMidRun: the plugin's process is killed while a job goes on. It is
+// started again, the run is taken up by its handle, and ends as it truly did.
+func TestPluginKilledMidRun(t *testing.T) {
+	t.Parallel()
+	p := withPlugin(t, "on")
+	out, code := p.do("run", "-d", "--on", "stage", "--image", "any", "--", "echo", "begin", ";", "sleep", "3s", ";", "echo", "end", ";", "exit", "4")
+	id := strings.TrimSpace(out)
+	if code != 0 || len(id) != 26 {
+		t.Fatalf("exit %d, output %q", code, out)
+	}
+	p.state(id, "running")
+	first := p.hosted(1)
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := p.do("wait", id); code != 4 {
+		t.Errorf("wait: exit %d", code)
+	}
+	if out, code := p.do("logs", "-f", id); code != 0 || out != "begin\nend\n" {
+		t.Errorf("logs: exit %d, output %q", code, out)
+	}
+	if second := p.hosted(2); second == first {
+		t.Errorf("process %d twice", first)
+	}
+}
+
+// TestPluginGoesWithItsKeeper: a keeper that is killed takes its plugins with it, and
+// leaves the run to the next one.
+func TestPluginGoesWithItsKeeper(t *testing.T) {
+	t.Parallel()
+	p := withPlugin(t, "on")
+	out, code := p.do("run", "-d", "--on", "stage", "--image", "any", "--", "sleep", "3s", ";", "exit", "6")
+	id := strings.TrimSpace(out)
+	if code != 0 {
+		t.Fatalf("exit %d, output %q", code, out)
+	}
+	first := p.hosted(1)
+	st, err := p.keeper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(st.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, soon, "end of the plugin", func() bool { return !lives(first) })
+	if _, code := p.do("wait", id); code != 6 {
+		t.Errorf("wait: exit %d", code)
+	}
+	second := p.hosted(2)
+	p.dismiss()
+	testwait.Until(t, soon, "end of the plugin", func() bool { return !lives(second) })
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "wlplug"+strconv.Itoa(st.PID)+"-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left %q, %v", left, err)
+	}
+}

@@ -1,0 +1,232 @@
+package keeper
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/pluginhost"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// maxHolds is how many uses of plugins by commands are kept at once.
+const maxHolds = 1024
+
+// Plugin has the keeper host a plugin of this command's surroundings, and connects to
+// its process. Own, when set, is the name of a user that shares the process with no
+// other. The keeper stays, and with it the process, until the lease is released. A
+// keeper is started when there is none.
+func (c *Client) Plugin(ctx context.Context, name, own string) (*pluginhost.Lease, error) {
+	for again := true; ; again = false {
+		if err := c.Offer(ctx); err != nil {
+			return nil, err
+		}
+		l, err := c.hold(ctx, request{Op: opPlugin, Plugin: name, Own: own, Bound: []Bound{{c.Origin, nil}}})
+		// One that was leaving has left.
+		if err == nil || !again || !nobody(err) && !errors.Is(err, errOther) {
+			return l, err
+		}
+	}
+}
+
+// hold makes a request whose connection is kept: it is the use of what was asked for.
+func (c *Client) hold(ctx context.Context, req request) (*pluginhost.Lease, error) {
+	conn, r, res, err := c.converse(ctx, req)
+	if err == nil && res.Error != "" {
+		// Nothing was sent to the plugin yet.
+		err = &sdk.Error{Code: res.Code, Op: "host plugin " + req.Plugin, ID: res.ID, Remedy: res.Remedy, RetryAfter: res.RetryAfter, Unreached: true,
+			Retryable: res.Code == sdk.Unavailable, Err: errors.New(res.Error)}
+	}
+	if err != nil {
+		if conn != nil {
+			_ = conn.Close()
+		}
+		return nil, err
+	}
+	l, err := pluginhost.Attach(ctx, req.Plugin, res.Address)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	// The keeper's last word is why the process has ended.
+	ended, why := make(chan struct{}), errors.New("the keeper that hosted it has left")
+	go func() {
+		defer close(ended)
+		var last response
+		if readMessage(r, &last) == nil && last.Error != "" {
+			why = errors.New(last.Error)
+		}
+	}()
+	disconnect := l.Release
+	l.Done, l.Why = ended, func() error {
+		<-ended
+		return why
+	}
+	l.Doubt = func() { _, _ = conn.Write([]byte("\n")) } // a keeper that has left has ended it
+	l.Release = sync.OnceFunc(func() {
+		_ = conn.Close()
+		<-ended
+		disconnect()
+	})
+	return l, nil
+}
+
+// converse connects and makes one request; whoever gets the connection closes it.
+func (c *Client) converse(ctx context.Context, req request) (net.Conn, *bufio.Reader, response, error) {
+	conn, err := dial(ctx, c.StateDir)
+	if err != nil {
+		return nil, nil, response{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	r := bufio.NewReader(conn)
+	var res response
+	for _, q := range []request{{Op: opHello}, req} {
+		q.Proto, q.Version = protocolVersion, c.Version
+		if err = conn.SetDeadline(time.Now().Add(askTime)); err == nil {
+			err = writeMessage(conn, q)
+		}
+		if err == nil {
+			res = response{}
+			err = readMessage(r, &res)
+		}
+		if err == nil && (res.Proto != protocolVersion || res.Version != c.Version) {
+			err = fmt.Errorf("%w: version %s, process %d", errOther, res.Version, res.PID)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	return conn, r, res, err
+}
+
+// host answers a request for a plugin, and reports whether the connection is kept.
+func (s *server) host(ctx context.Context, c net.Conn, r *bufio.Reader, req request) (kept bool) {
+	var l *pluginhost.Lease
+	err := safely(s.o.Log, "host plugin", s.o.Redact, func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, messageTime)
+		defer cancel()
+		l, err = s.plugin(ctx, req)
+		return err
+	})
+	res := s.answerTo(err)
+	if e := new(sdk.Error); errors.As(err, &e) {
+		res.ID, res.Remedy, res.RetryAfter = e.ID, s.o.Redact(e.Remedy), e.RetryAfter
+	}
+	if err == nil {
+		res.Address = l.Address
+	}
+	switch {
+	case c.SetDeadline(time.Now().Add(messageTime)) != nil || writeMessage(c, res) != nil:
+		if err == nil {
+			l.Release()
+		}
+		return false
+	case err != nil:
+		return false
+	}
+	s.keep(ctx, c, r, l)
+	return true
+}
+
+// plugin starts a plugin of the surroundings that a request brings.
+func (s *server) plugin(ctx context.Context, req request) (*pluginhost.Lease, error) {
+	if len(req.Bound) != 1 {
+		return nil, sdk.Errorf(sdk.InvalidArgument, "host plugin", "the request has no surroundings")
+	}
+	if err := s.offered(ctx, req.Bound); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	full := s.holds >= maxHolds
+	s.mu.Unlock()
+	if full {
+		return nil, sdk.Errorf(sdk.ResourceExhausted, "host plugin", "%d uses of plugins are kept", maxHolds)
+	}
+	return s.pool.plugin(ctx, req.Bound[0].Origin, req.Plugin, req.Own)
+}
+
+// keep keeps the use of a plugin for a client, until one of them ends. The client says
+// by a byte that a call has failed as if nobody was there.
+func (s *server) keep(ctx context.Context, c net.Conn, r *bufio.Reader, l *pluginhost.Lease) {
+	s.mu.Lock()
+	s.holds++
+	s.mu.Unlock()
+	s.count(1)
+	s.wg.Go(func() {
+		defer func() {
+			_ = c.Close()
+			l.Release()
+			s.count(-1)
+			s.mu.Lock()
+			s.holds--
+			s.mu.Unlock()
+		}()
+		stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+		defer stop()
+		if c.SetDeadline(time.Time{}) != nil {
+			return
+		}
+		gone := make(chan struct{})
+		s.wg.Go(func() {
+			defer close(gone)
+			for {
+				if _, err := r.ReadByte(); err != nil {
+					return
+				}
+				l.Doubt()
+			}
+		})
+		select {
+		case <-gone:
+		case <-l.Done:
+			res := s.answerTo(l.Why())
+			if c.SetDeadline(time.Now().Add(time.Second)) == nil {
+				_ = writeMessage(c, res)
+			}
+			_ = c.Close()
+			<-gone
+		}
+	})
+}
+
+// plugin hosts a plugin of surroundings that were offered.
+func (p *pool) plugin(ctx context.Context, o Origin, name, own string) (l *pluginhost.Lease, err error) {
+	key, err := keyOf(o)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	i := slices.IndexFunc(p.list, func(s *surroundings) bool { return s.key == key && !s.home })
+	if i < 0 {
+		p.mu.Unlock()
+		return nil, sdk.Errorf(sdk.Unavailable, "host plugin", "the keeper is leaving")
+	}
+	s := p.list[i]
+	release := p.holdLocked(s)
+	p.mu.Unlock()
+	defer release()
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	err = safely(p.log, "host plugin", s.redact, func() (err error) {
+		l, err = s.opened.Plugin(ctx, name, own)
+		return err
+	})
+	return l, err
+}
