@@ -68,7 +68,7 @@ var layers = []layer{
 	{path: "internal/driver/cloudrun", may: below("sdk", "internal/cloud/gcp")},
 	{path: "internal/driver/aci", may: below("sdk", "internal/cloud/azure", "internal/cloud/registry")},
 	{path: "internal/driver/appplatform", may: below("sdk", "internal/cloud/do", "internal/cloud/registry")},
-	{path: "internal/driver/drivertest", may: []string{"sdk", "sdk/plugin", "sdk/providertest", "internal/pocket", "internal/testwait"}, stdOnly: true, testing: true},
+	{path: "internal/driver/drivertest", may: []string{"sdk", "sdk/plugin", "sdk/providertest", "internal/pocket", "internal/testneed", "internal/testwait"}, stdOnly: true, testing: true},
 
 	{path: "internal/joblog", may: []string{"sdk"}},
 	{path: "internal/ledger", may: []string{"sdk"}},

@@ -39,9 +39,18 @@ const (
 	// in CI too: `make test` runs them in a stage of their own.
 	ClusterLater = "later"
 
+	// WireEnv, set to WireAll, has every driver's suite run whole through a plugin's
+	// wire. Without it a driver is tried by what a wire can spoil.
+	WireEnv = "WINDLASS_TEST_WIRE"
+	// WireAll is the value of WireEnv.
+	WireAll = "all"
+
 	defaultDocker = "unix:///var/run/docker.sock"
 	probeTimeout  = 10 * time.Second
 )
+
+// WholeWireSuite reports whether the whole suite is to run through a plugin's wire.
+func WholeWireSuite() bool { return os.Getenv(WireEnv) == WireAll }
 
 // Docker returns the address of a Docker engine that answers and has Image, in
 // the form of DOCKER_HOST: that of WINDLASS_TEST_DOCKER, else of DOCKER_HOST,

@@ -101,6 +101,9 @@ func replies[C, A, B, M, N any](stream grpc.ServerStreamingServer[N], s *Server,
 		}
 	}()
 	for item, err := range call(c, ctx, r) {
+		if ctx.Err() != nil {
+			break // a driver that doesn't look, and that nobody listens to
+		}
 		if err != nil {
 			return wire.Status(stream.Context(), err)
 		}

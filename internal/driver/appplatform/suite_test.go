@@ -57,8 +57,10 @@ func (w *world) vanish(t providertest.T, h sdk.JobHandle) {
 	}
 }
 
-func (w *world) harness() providertest.Harness {
-	return w.Harness(drivertest.Hooks{Action: actionOf, Left: w.left, Hide: w.hide, Vanish: w.vanish})
+func (w *world) harness(through func(sdk.Driver) sdk.Driver) providertest.Harness {
+	h := w.Harness(drivertest.Hooks{Action: actionOf, Left: w.left, Hide: w.hide, Vanish: w.vanish, Through: through})
+	h.Waivers = waivers()
+	return h
 }
 
 // waivers follow from what App Platform is: lines of text in one stream, and no
@@ -80,10 +82,7 @@ func TestSuite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute: left out by -short")
 	}
-	w := newWorld(t, suiteOptions(), nil)
-	h := w.harness()
-	h.Waivers = waivers()
-	providertest.Run(t, h)
+	providertest.Run(t, newWorld(t, suiteOptions(), nil).harness(nil))
 }
 
 // TestSuiteInvocations is for a platform that lists the jobs of deployments as
@@ -94,9 +93,7 @@ func TestSuiteInvocations(t *testing.T) {
 	}
 	w := newWorld(t, suiteOptions(), map[string]any{"command_read_by": byShell})
 	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.DeployInvocations = true })
-	h := w.harness()
-	h.Waivers = waivers()
-	providertest.Run(t, h)
+	providertest.Run(t, w.harness(nil))
 }
 
 // TestSuiteExitCode: with the wrapper that writes the exit code there is one, and
@@ -107,7 +104,7 @@ func TestSuiteExitCode(t *testing.T) {
 	}
 	w := newWorld(t, suiteOptions(), map[string]any{"exit_code_in_log": true, "command_read_by": byWords})
 	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.NoShell = true })
-	h := w.harness()
+	h := w.harness(nil)
 	h.Waivers = waivers()[:2]
 	// The wrapper is in the way of what runs, ends and is written.
 	for _, c := range providertest.Checks() {

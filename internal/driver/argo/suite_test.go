@@ -26,19 +26,20 @@ func TestSuite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute: left out by -short")
 	}
-	t.Run("cluster", func(t *testing.T) { suite(t, newWorld(t, nil)) })
+	t.Run("cluster", func(t *testing.T) { providertest.Run(t, newWorld(t, nil).suite(nil)) })
 	t.Run("server", func(t *testing.T) {
 		// A read that isn't followed ends with a stall, and nothing tells it from the
 		// log's end: on a machine that is busy it must not come of that alone.
 		change := throughServer()
 		change["log_stall"] = "10s"
-		suite(t, newWorld(t, change))
+		providertest.Run(t, newWorld(t, change).suite(nil))
 	})
 }
 
-func suite(t *testing.T, w *world) {
+// suite is the suite's harness. Through is for worlds without an Argo Server.
+func (w *world) suite(through func(sdk.Driver) sdk.Driver) providertest.Harness {
 	server := w.Config["endpoint"] != nil
-	hooks := drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Vanish: w.vanish, Relabel: relabel}
+	hooks := drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Vanish: w.vanish, Relabel: relabel, Through: through}
 	if server {
 		hooks.Action = func(op providertest.Op) string {
 			if op == providertest.OpCheck {
@@ -83,7 +84,7 @@ func suite(t *testing.T, w *world) {
 			}
 		}
 	}
-	providertest.Run(t, h)
+	return h
 }
 
 // prompt is a provider whose logs settle soon.

@@ -19,12 +19,20 @@ func TestSuite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute: left out by -short")
 	}
-	w := newWorld(t, pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}}, nil)
-	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Hide: w.hide, Vanish: w.vanish})
+	providertest.Run(t, suiteWorld(t).suite(nil))
+}
+
+func suiteWorld(t *testing.T) *world {
+	return newWorld(t, pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}}, nil)
+}
+
+// suite is the suite's harness.
+func (w *world) suite(through func(sdk.Driver) sdk.Driver) providertest.Harness {
+	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Hide: w.hide, Vanish: w.vanish, Through: through})
 	h.Waivers = []providertest.Waiver{
 		{Check: "log-bytes", Guarantee: "Logs.Fidelity", Why: "Cloud Logging keeps lines of text"},
 	}
-	providertest.Run(t, h)
+	return h
 }
 
 // actionOf is the call that stands for an operation.

@@ -172,11 +172,16 @@ func (w *world) sweep() {
 	}
 }
 
-func (w *world) harness() providertest.Harness {
+// harness puts the engine under the suite. Through returns a process's driver as the
+// suite is to see it; nil is the driver itself.
+func (w *world) harness(through func(sdk.Driver) sdk.Driver) providertest.Harness {
+	if through == nil {
+		through = func(d sdk.Driver) sdk.Driver { return d }
+	}
 	h := providertest.Harness{
-		Driver: Driver(),
+		Driver: through(Driver()),
 		Open: func(t providertest.T) sdk.Provider {
-			p, err := Driver().Open(t.Context(), sdk.OpenRequest{Name: "test", Config: json.RawMessage(w.config), Secrets: &w.values,
+			p, err := through(Driver()).Open(t.Context(), sdk.OpenRequest{Name: "test", Config: json.RawMessage(w.config), Secrets: &w.values,
 				Clock: sdk.SystemClock(), IDs: sdk.NewIDSource(sdk.SystemClock()), Owner: w.owner, LedgerID: w.ledger, StateDir: w.state,
 				Log: newTextLog(w.log)})
 			if err != nil {
@@ -336,14 +341,14 @@ func (w *world) faults() providertest.Faults {
 func TestSuite(t *testing.T) {
 	w := newWorld(t, nil)
 	begun := time.Now()
-	providertest.Run(t, w.harness())
+	providertest.Run(t, w.harness(nil))
 	t.Logf("the suite took %s", time.Since(begun).Round(time.Second))
 }
 
 // TestSuiteRemote runs what differs on an engine that shares no files with this
 // machine. Binds still work here, which the harness needs for its marks.
 func TestSuiteRemote(t *testing.T) {
-	h := newWorld(t, map[string]any{"remote": true}).harness()
+	h := newWorld(t, map[string]any{"remote": true}).harness(nil)
 	h.Only = []string{"info", "check", "support-table", "files", "stdin", "secret-delivered", "secret-missing", "secret-visible", "cleanup"}
 	providertest.Run(t, h)
 }

@@ -30,6 +30,18 @@ type Hooks struct {
 	// makes. It is for clouds where a launch makes more than the job; nil lets a
 	// provider of the other owner launch it.
 	Relabel func(request json.RawMessage, owner string) (json.RawMessage, error)
+	// Through returns the driver as the suite is to see it, such as behind a wire. It is
+	// called for each process that the suite plays. Nil is the driver itself.
+	Through func(d sdk.Driver) sdk.Driver
+}
+
+// driver is a process's value of the driver, as the suite sees it.
+func (w *World[P]) driver(hooks Hooks) sdk.Driver {
+	d := w.setup.Driver()
+	if hooks.Through != nil {
+		d = hooks.Through(d)
+	}
+	return d
 }
 
 // hidden is how long the suite hides what is made.
@@ -39,8 +51,8 @@ const hidden = time.Second
 // else its cloud has.
 func (w *World[P]) Harness(hooks Hooks) providertest.Harness {
 	h := providertest.Harness{
-		Driver: w.setup.Driver(),
-		Open:   func(t providertest.T) sdk.Provider { return w.another(t, w.Request()) },
+		Driver: w.driver(hooks),
+		Open:   func(t providertest.T) sdk.Provider { return opened(t, w.driver(hooks), w.Request()) },
 		Behave: func(_ providertest.T, b providertest.Behaviour) (sdk.JobSpec, error) {
 			spec := Shell(b.Shell(w.Mark))
 			spec.Args = append(append(spec.Args, "sh"), b.Args...)
@@ -72,7 +84,7 @@ func (w *World[P]) Harness(hooks Hooks) providertest.Harness {
 // Another opens a provider beside the one under test, until that is over.
 func (w *World[P]) Another(t providertest.T) P {
 	t.Helper()
-	p := w.another(t, w.Request())
+	p := opened(t, w.setup.Driver(), w.Request())
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -81,9 +93,9 @@ func (w *World[P]) Another(t providertest.T) P {
 	return p.(P)
 }
 
-func (w *World[P]) another(t providertest.T, r sdk.OpenRequest) sdk.Provider {
+func opened(t providertest.T, d sdk.Driver, r sdk.OpenRequest) sdk.Provider {
 	t.Helper()
-	p, err := w.setup.Driver().Open(t.Context(), r)
+	p, err := d.Open(t.Context(), r)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -139,7 +151,7 @@ func (w *World[P]) forge(t providertest.T, owner string, relabel func(json.RawMe
 	if relabel == nil {
 		r.Owner = owner
 	}
-	p := w.another(t, r).(P)
+	p := opened(t, w.setup.Driver(), r).(P)
 	defer func() { _ = p.Close() }() // it has served
 	l := w.Plan(p, Shell("sleep 1000"))
 	if relabel != nil {

@@ -21,14 +21,22 @@ func TestSuite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute: left out by -short")
 	}
-	w := newWorld(t, pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}}, nil)
-	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Hide: w.hide, Vanish: w.vanish, Relabel: relabel})
+	providertest.Run(t, suiteWorld(t).suite(nil))
+}
+
+func suiteWorld(t *testing.T) *world {
+	return newWorld(t, pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}}, nil)
+}
+
+// suite is the suite's harness.
+func (w *world) suite(through func(sdk.Driver) sdk.Driver) providertest.Harness {
+	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Hide: w.hide, Vanish: w.vanish, Through: through, Relabel: relabel})
 	h.User, h.UserID = "nobody", "65534"
 	h.Waivers = []providertest.Waiver{
 		{Check: "log-bytes", Guarantee: "Logs.Fidelity", Why: "the log driver sends lines of text"},
 		{Check: "log-apart", Guarantee: "Logs.Apart", Why: "the log driver sends both streams as one"},
 	}
-	providertest.Run(t, h)
+	return h
 }
 
 // actionOf is the call that stands for an operation.

@@ -25,8 +25,12 @@ func TestSuite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute: left out by -short")
 	}
-	w := newWorld(t, nil)
-	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Vanish: w.vanish, Relabel: relabel})
+	providertest.Run(t, newWorld(t, nil).suite(nil))
+}
+
+// suite is the suite's harness.
+func (w *world) suite(through func(sdk.Driver) sdk.Driver) providertest.Harness {
+	h := w.Harness(drivertest.Hooks{Action: actionOf, PutSecret: w.putSecret, Left: w.left, Vanish: w.vanish, Relabel: relabel, Through: through})
 	h.Exposed = func(providertest.T, sdk.JobHandle) map[string][]byte { return w.exposed() }
 	// Processes have no memory limit; the kubelet's word on it is all that counts here.
 	w.cluster.TuneKnobs(func(k *pocket.Knobs) { k.OOMImage = "oom:local" })
@@ -49,7 +53,7 @@ func TestSuite(t *testing.T) {
 		return spec, err
 	}
 	h.Waivers = waivers()
-	providertest.Run(t, h)
+	return h
 }
 
 // waivers follow from what the API and the nodes keep.

@@ -22,15 +22,15 @@ func TestSuite(t *testing.T) {
 			if testing.Short() && name == "subreaper" {
 				t.Skip("left out by -short")
 			}
-			providertest.Run(t, harness(t, config))
+			providertest.Run(t, harness(t, config, Driver()))
 		})
 	}
 }
 
-func harness(t *testing.T, config string) providertest.Harness {
+// harness puts this machine under the suite, as driver shows it.
+func harness(t *testing.T, config string, driver sdk.Driver) providertest.Harness {
 	w := newWorld(t, config)
 	var values providertest.Secrets
-	driver := Driver()
 	open := func(pt providertest.T) sdk.Provider {
 		p, err := driver.Open(pt.Context(), sdk.OpenRequest{Name: "here", Config: []byte(config), Owner: "owner", LedgerID: "ledger",
 			StateDir: w.state, Secrets: &values})
