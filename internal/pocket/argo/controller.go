@@ -1,6 +1,7 @@
 package argo
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -176,6 +177,7 @@ func (s *Server) follow(w *workflow) time.Duration {
 	pod := &pods[0]
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	knobs := s.tuned()
+	waits := cmp.Or(knobs.WaitEnds, waitEnds)
 	s.store(w.Name, func(w *workflow) {
 		n := w.Status.Nodes[w.Name]
 		assess(&n, pod, knobs)
@@ -194,7 +196,7 @@ func (s *Server) follow(w *workflow) time.Duration {
 		w.Status.Nodes[w.Name] = n
 		// Told to end, Argo's own container ends too, and soon; what the job's does then
 		// is seen no more.
-		late := w.Spec.Shutdown != "" && s.since(w.Name) > waitEnds
+		late := w.Spec.Shutdown != "" && s.since(w.Name) > waits
 		if over || late {
 			// The executor has reported.
 			w.Status.TaskResultsCompletionStatus[w.Name] = true
@@ -203,7 +205,7 @@ func (s *Server) follow(w *workflow) time.Duration {
 	})
 	if w.Spec.Shutdown != "" && !over {
 		s.terminate(pod)
-		return waitEnds
+		return waits
 	}
 	if over && (knobs.CollectPods || w.Spec.PodGC != nil && w.Spec.PodGC.Strategy == "OnPodCompletion") {
 		s.cluster.Delete("pods", pod.Name)
@@ -211,7 +213,7 @@ func (s *Server) follow(w *workflow) time.Duration {
 	return 0
 }
 
-// waitEnds is how long Argo's own container takes to end when it is told to.
+// waitEnds is Knobs.WaitEnds where nothing is set.
 const waitEnds = 150 * time.Millisecond
 
 // since is for how long a Workflow has been told to end.

@@ -44,6 +44,9 @@ type Knobs struct {
 	// Archive keeps Workflows that have ended beyond their deletion, for Argo Server.
 	// https://argo-workflows.readthedocs.io/en/latest/workflow-archive/
 	Archive bool
+	// WaitEnds is how long Argo's own container takes to end once it is told to: what
+	// the job does later is seen no more. Zero is 150 milliseconds.
+	WaitEnds time.Duration
 	// Unit is how long a second of a time to live takes; zero is a second.
 	Unit time.Duration
 }
