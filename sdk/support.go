@@ -2,6 +2,8 @@ package sdk
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -17,7 +19,7 @@ type FieldSupport struct {
 }
 
 // Refused returns a problem for each field that s sets and the table refuses, in
-// the table's order, and in a list for each of its members. What ValidateSpec has
+// the table's order, and in a list or a map for each of its members; a command is one. What ValidateSpec has
 // words for itself is left to it.
 func Refused(s JobSpec, table []FieldSupport) []Problem {
 	var ps []Problem
@@ -37,9 +39,25 @@ func Refused(s JobSpec, table []FieldSupport) []Problem {
 			for i, f := range s.Files {
 				refuse(fmt.Sprintf("files[%d]", i), f.Path)
 			}
-		case "image_entrypoint":
-			if len(s.ImageEntrypoint) > 0 {
+		case "env":
+			for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+				refuse(row.Field, name)
+			}
+		case "secrets":
+			for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
+				refuse(row.Field, name)
+			}
+		case "labels":
+			for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+				refuse(row.Field, name)
+			}
+		case "entrypoint", "args", "image_entrypoint":
+			if list := map[string]Argv{"entrypoint": s.Entrypoint, "args": s.Args, "image_entrypoint": s.ImageEntrypoint}[row.Field]; len(list) > 0 {
 				refuse(row.Field, "")
+			}
+		case "allow_visible_secret":
+			if s.AllowVisibleSecret {
+				refuse(row.Field, "true")
 			}
 		default:
 			if v := s.Value(row.Field); v != "" && !negative(row.Field, v) {

@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,33 @@ func TestRefused(t *testing.T) {
 	for _, p := range sdk.Refused(s, table) {
 		if p.Code != sdk.Unimplemented {
 			t.Errorf("%s: %s", p, p.Code)
+		}
+	}
+}
+
+// TestRefusedFieldByField: a table that refuses everything refuses every field that is
+// set, and none that isn't.
+func TestRefusedFieldByField(t *testing.T) {
+	grace := time.Second
+	s := sdk.JobSpec{Name: "n", Image: "i", Entrypoint: sdk.Argv{"e"}, Args: sdk.Argv{"a"}, ImageEntrypoint: sdk.Argv{"x"}, Env: sdk.Env{"A": ""},
+		Secrets: map[string]sdk.SecretRef{"S": "secret://env/S"}, Workdir: "/w", User: "u", CPU: 1, Memory: 1, GPU: 1, EphemeralStorage: 1, PIDs: 1, Timeout: 1, StartTimeout: 1,
+		Grace: &grace, Retries: 1, Labels: map[string]string{"l": ""}, Network: "n", Mounts: []sdk.Mount{{Target: "/m"}}, Files: []sdk.InputFile{{Path: "/f"}},
+		Stdin: sdk.StdinSpooled, Profile: sdk.ProfileStrict, TTL: 1, AllowVisibleSecret: true}
+	v := reflect.ValueOf(s)
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if name == "v" || name == "options" { // the version, and what a schema checks
+			continue
+		}
+		if v.Field(i).IsZero() {
+			t.Errorf("this test doesn't set %s", name)
+		}
+		table := []sdk.FieldSupport{{Field: name, Refused: "no"}}
+		if ps := sdk.Refused(s, table); len(ps) != 1 || !strings.HasPrefix(ps[0].Field, name) {
+			t.Errorf("%s is set: %v", name, ps)
+		}
+		if ps := sdk.Refused(sdk.JobSpec{}, table); len(ps) != 0 {
+			t.Errorf("%s isn't set: %v", name, ps)
 		}
 	}
 }

@@ -85,11 +85,9 @@ func (p *iacProvider) open(ctx context.Context, config []byte) error {
 	if err != nil {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "initialize provider", Remedy: "let the plugin write to its folder", Err: fmt.Errorf("make the state folder: %w", err)}
 	}
-	// An unknown executable matters only to drivers that start themselves again, and they say so.
-	self, _ := os.Executable()
 	ids := sdk.NewIDSource(p.s.clock)
 	opened, err := p.s.openDriver(ctx, sdk.OpenRequest{Name: p.s.manifest.Name, Config: config, AmbientCredentials: true, Secrets: p.s.secrets,
-		Owner: iacOwner, LedgerID: ids.NewID().String(), StateDir: dir, Executable: self})
+		Owner: iacOwner, LedgerID: ids.NewID().String(), StateDir: dir})
 	if err != nil {
 		return err
 	}

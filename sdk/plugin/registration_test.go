@@ -22,6 +22,7 @@ import (
 	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/iacpb"
 	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/workflowpb"
 	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
+	"github.com/windlass-run/windlass/sdk/providertest"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
 
@@ -56,16 +57,25 @@ func TestRegistersWhatIsDeclared(t *testing.T) {
 	}
 	for _, set := range sets {
 		var services map[string]grpc.ServiceInfo
+		var server *plugin.Server
+		d := fake.NewDriver(fake.NewCloud(fake.Options{}), fake.Settings{Capabilities: set})
 		conn := plugintest.Serve(t, func(r grpc.ServiceRegistrar) {
-			if _, err := plugin.Register(r, fake.NewDriver(fake.NewCloud(fake.Options{}), fake.Settings{Capabilities: set})); err != nil {
-				t.Fatal(err)
-			}
+			server = must(plugin.Register(r, d))(t)
 			services = r.(*grpc.Server).GetServiceInfo()
 		})
 		want := servicesOf(set)
 		got := slices.Sorted(maps.Keys(services))
 		if all := slices.Sorted(slices.Values(append(slices.Clone(want), workflowpb.PluginService_ServiceDesc.ServiceName))); !slices.Equal(got, all) {
 			t.Errorf("%v: registered %v, want %v", set, got, all)
+		}
+		h := &host{t: t, conn: conn}
+		if _, _, err := h.open("s"); err != nil {
+			t.Fatal(err)
+		}
+		p := must(d.Open(t.Context(), sdk.OpenRequest{Name: "x"}))(t)
+		providertest.AssertRegistration(t, p, got)
+		if err := p.Close(); err != nil {
+			t.Error(err)
 		}
 		registry := must(workflowpb.NewPluginServiceClient(conn).GetContractRegistry(t.Context(), &emptypb.Empty{}))(t)
 		var advertised []string
@@ -77,6 +87,9 @@ func TestRegistersWhatIsDeclared(t *testing.T) {
 		}
 		if !slices.Equal(advertised, want) {
 			t.Errorf("%v: advertised %v, want %v", set, advertised, want)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

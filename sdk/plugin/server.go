@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -224,11 +225,13 @@ func (s *Server) open(ctx context.Context, m *pb.OpenRequest) (*pb.OpenResponse,
 	return out, nil
 }
 
-// openDriver opens a provider with a clock, IDs and log of its own, and refuses one that
+// openDriver opens a provider with a clock, IDs, log and executable of its own, and refuses one that
 // can't do exactly what the driver declares: the services are registered by that.
 func (s *Server) openDriver(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 	r.Clock, r.Log = s.clock, s.log
 	r.IDs = sdk.NewIDSource(r.Clock)
+	// Where it isn't known, a driver that starts itself again says so.
+	r.Executable, _ = os.Executable()
 	r = r.Filled()
 	opened, err := s.driver.Open(ctx, r)
 	if err != nil {

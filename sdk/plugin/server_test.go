@@ -23,7 +23,12 @@ import (
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if servedByTest() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // host is the other end of a plugin that serves a driver on a unix socket.
 type host struct {

@@ -23,8 +23,8 @@ func guarantees(g sdk.Guarantees) *pb.Guarantees {
 	}
 }
 
-// unguarantees reads a word that it doesn't know as the weakest of its kind. A mode
-// of standard input that the host doesn't know can't be asked for, and is left out.
+// unguarantees reads a word that it doesn't know as the weakest of its kind; no word for
+// the delivery of secrets is a word: there is none. A mode of standard input that the host doesn't know can't be asked for, and is left out.
 func (c *coder) unguarantees(m *pb.Guarantees) sdk.Guarantees {
 	l, gr, dl := m.GetLogs(), m.GetGrace(), m.GetDeadline()
 	g := sdk.Guarantees{
@@ -44,7 +44,7 @@ func (c *coder) unguarantees(m *pb.Guarantees) sdk.Guarantees {
 			Max: c.duration("guarantees.deadline.max", dl.GetMax()), FromSubmit: dl.GetFromSubmit()},
 		Evidence:   c.duration("guarantees.evidence", m.GetEvidence()),
 		KeepsEnded: m.GetKeepsEnded(),
-		Secrets:    word(m.GetSecrets(), sdk.SecretVisibleEnv, sdk.SecretReference, sdk.SecretSealed, sdk.SecretFile, sdk.SecretProcessEnv),
+		Secrets:    word(m.GetSecrets(), sdk.SecretVisibleEnv, "", sdk.SecretReference, sdk.SecretSealed, sdk.SecretFile, sdk.SecretProcessEnv),
 		Ambient:    m.GetAmbient(), NoImage: m.GetNoImage(),
 	}
 	for _, s := range m.GetStdin() {

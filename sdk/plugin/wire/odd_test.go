@@ -145,11 +145,14 @@ func TestUnknownWords(t *testing.T) {
 	if err != nil || l.Resubmit.By != sdk.SubmitByNothing {
 		t.Errorf("rule: %+v, %v", l.Resubmit, err)
 	}
-	info, err := wire.DecodeInfoResponse(&pb.InfoResponse{Info: &pb.Info{Guarantees: &pb.Guarantees{Stdin: []string{"spooled", "telepathy"}}}})
+	info, err := wire.DecodeInfoResponse(&pb.InfoResponse{Info: &pb.Info{Guarantees: &pb.Guarantees{Secrets: "telepathy", Stdin: []string{"spooled", "telepathy"}}}})
 	g := info.Guarantees
 	if err != nil || g.Submit.By != sdk.SubmitByNothing || g.Argv != sdk.ArgvOneString || g.ExitCode != sdk.ExitCodeAbsent ||
 		g.Logs.Fidelity != sdk.LogStructured || g.Secrets != sdk.SecretVisibleEnv || !slices.Equal(g.Stdin, []sdk.StdinMode{sdk.StdinSpooled}) {
 		t.Errorf("guarantees: %+v, %v", g, err)
+	}
+	if i, err := wire.DecodeInfoResponse(&pb.InfoResponse{Info: &pb.Info{Guarantees: &pb.Guarantees{}}}); err != nil || i.Guarantees.Secrets != "" {
+		t.Errorf("a backend without secrets has them by %q, %v", i.Guarantees.Secrets, err)
 	}
 	// A plugin's own PrepareJob has words for what it doesn't know.
 	r, err := wire.DecodePrepareJobRequest(&pb.PrepareJobRequest{Spec: &pb.JobSpec{V: 1, Profile: "paranoid", Stdin: "tape"}})

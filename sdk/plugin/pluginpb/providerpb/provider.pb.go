@@ -246,7 +246,7 @@ type Guarantees struct {
 	// An ended job can't be removed.
 	KeepsEnded bool `protobuf:"varint,12,opt,name=keeps_ended,json=keepsEnded,proto3" json:"keeps_ended,omitempty"`
 	// How a secret reaches the job: reference, sealed, file, process_env or
-	// visible_env.
+	// visible_env. Empty is not at all.
 	Secrets string `protobuf:"bytes,13,opt,name=secrets,proto3" json:"secrets,omitempty"`
 	// Jobs inherit the submitter's folder and environment.
 	Ambient bool `protobuf:"varint,14,opt,name=ambient,proto3" json:"ambient,omitempty"`
