@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/credential"
 	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/runner"
@@ -99,6 +100,9 @@ func runEntries() []Entry {
 		{"run.key-conflict", "The idempotency key is taken.",
 			"A key stands for one job on one provider, and this one belongs to a run with another.",
 			"Use another key, or give the same job and provider to attach to the run that has it."},
+		{control.ErrIDNoCancel, "The provider can't end jobs.",
+			"Its plugin doesn't serve IaCProviderJobCanceler, so that Ctrl-C, windlass cancel and a time-out would end nothing.",
+			"Use a plugin that does. With --allow-no-cancel the job runs all the same, to its own end."},
 		{"run.open", "The run hasn't ended.",
 			"What a run left can be removed only when nothing is left to do for it.",
 			"Wait for it, or windlass rm --force RUN, which cancels it first."},

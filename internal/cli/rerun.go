@@ -17,6 +17,7 @@ type rerunOptions struct {
 	on          string
 	cleanup     string
 	interactive bool
+	noCancel    bool
 	detach      bool
 	dryRun      bool
 	json        bool
@@ -51,6 +52,7 @@ are looked up anew; input that the first run had is given again with -i.`,
 	fs := cmd.Flags()
 	fs.StringVar(&o.on, "on", "", "another `provider`; the first run's own by default")
 	fs.StringVar(&o.cleanup, "cleanup", string(control.CleanupAlways), "remove what the run made: always, on-success or never")
+	fs.BoolVar(&o.noCancel, "allow-no-cancel", false, "run on a provider that can't end jobs, which some plugins' can't")
 	fs.BoolVarP(&o.interactive, "interactive", "i", false, "give the job this command's standard input")
 	fs.BoolVarP(&o.detach, "detach", "d", false, "print the run's ID and leave it to itself")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be sent, and send nothing")
@@ -77,7 +79,7 @@ func (o *rerunOptions) run(ctx context.Context, policy control.CleanupPolicy) er
 	if err != nil {
 		return &runError{run.ID, fmt.Errorf("rerun %s: %w", run.ID.Short(), err)}
 	}
-	req := control.SubmitRequest{Provider: run.Provider, Spec: spec, Actor: c.Actor, Cleanup: policy}
+	req := control.SubmitRequest{Provider: run.Provider, Spec: spec, Actor: c.Actor, Cleanup: policy, AllowNoCancel: o.noCancel}
 	if o.on != "" {
 		req.Provider = o.on
 	}

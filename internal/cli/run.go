@@ -108,7 +108,7 @@ func (o *runOptions) request(ctx context.Context) (control.SubmitRequest, error)
 	if req.Cleanup, err = o.job.policy(); err != nil {
 		return req, &flagError{err}
 	}
-	req.Actor, req.IdempotencyKey = c.Actor, o.job.key
+	req.Actor, req.IdempotencyKey, req.AllowNoCancel = c.Actor, o.job.key, o.job.allowNoCancel
 	if req.Spec.Stdin != sdk.StdinNone {
 		req.Stdin = o.f.Streams.In
 	}

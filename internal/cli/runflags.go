@@ -26,6 +26,7 @@ type jobFlags struct {
 	profile, cleanup, key                      string
 	retries                                    int
 	shell, interactive, allowVisible           bool
+	allowNoCancel                              bool
 
 	flags *pflag.FlagSet
 }
@@ -59,6 +60,7 @@ func (j *jobFlags) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&j.retries, "retries", 0, "further attempts after a failure that a new one may cure")
 	fs.StringVar(&j.ttl, "ttl", "", "`duration` for which the backend keeps an ended job if nobody cleans up")
 	fs.StringVar(&j.cleanup, "cleanup", string(control.CleanupAlways), "remove what the run made: always, on-success or never")
+	fs.BoolVar(&j.allowNoCancel, "allow-no-cancel", false, "run on a provider that can't end jobs, which some plugins' can't")
 	fs.StringVar(&j.key, "idempotency-key", "", "a second run with this `key` and the same job is the first one")
 	fs.StringVar(&j.profile, "profile", "", "security `profile`: strict, standard or permissive")
 	fs.BoolVar(&j.shell, "shell", false, "join the arguments to one line for /bin/sh -c")

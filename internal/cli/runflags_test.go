@@ -46,7 +46,7 @@ func TestRunFlags(t *testing.T) {
 		"--secret", "TOKEN=secret://env/TOKEN", "-w", "/src", "-u", "1:2", "-v", "./x:/x:ro", "--tmpfs", "/tmp:size=1m", "--file", "in.txt:/in:0600",
 		"--cpus", "0.5", "--memory", "64m", "--pids-limit", "9", "--gpus", "1", "--network", "none", "-i", "-l", "team=a", "--timeout", "90s",
 		"--start-timeout", "2m", "--grace", "5", "--ttl", "1h", "--cleanup", "on-success", "--idempotency-key", "k",
-		"--profile", "strict", "--allow-visible-secret", "--option", "platform=linux/arm64", "--option", "init=true", "--image-entrypoint", "/ep", "--image-entrypoint", "-x",
+		"--profile", "strict", "--allow-visible-secret", "--allow-no-cancel", "--option", "platform=linux/arm64", "--option", "init=true", "--image-entrypoint", "/ep", "--image-entrypoint", "-x",
 		"--entrypoint", "/e", "--", "a b", "", "--image", "\xff")
 	want := sdk.JobSpec{V: 1, Name: "nightly", Image: "app:1", Entrypoint: sdk.Argv{"/e"}, Args: sdk.Argv{"a b", "", "--image", "\xff"},
 		ImageEntrypoint: sdk.Argv{"/ep", "-x"}, Env: sdk.Env{"A": "flag", "B": "file", "HERE": "from here"},
@@ -58,7 +58,7 @@ func TestRunFlags(t *testing.T) {
 	if d := cmp.Diff(want, got.Spec); d != "" {
 		t.Errorf("spec (-want +got):\n%s", d)
 	}
-	if got.Provider != "docker" || got.Cleanup != control.CleanupOnSuccess || got.IdempotencyKey != "k" || got.Actor != "tester@here" || got.Stdin == nil || got.Ambient != nil {
+	if got.Provider != "docker" || got.Cleanup != control.CleanupOnSuccess || got.IdempotencyKey != "k" || !got.AllowNoCancel || got.Actor != "tester@here" || got.Stdin == nil || got.Ambient != nil {
 		t.Errorf("request %+v", got)
 	}
 	if !strings.Contains(w.err.String(), "variable GONE isn't set here") {

@@ -58,6 +58,9 @@ type SubmitRequest struct {
 	// run, and one with another spec AlreadyExists.
 	IdempotencyKey string
 	Cleanup        CleanupPolicy
+	// AllowNoCancel permits a provider that can't end jobs. A cancel and a time-out then
+	// end nothing: the run says so, and goes on to its own end.
+	AllowNoCancel bool
 	// Ambient is what a local job inherits; it is spooled with mode 0600 until
 	// clean-up and stands in no ledger.
 	Ambient *sdk.Ambient

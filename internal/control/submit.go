@@ -34,7 +34,11 @@ func (e *Engine) Plan(ctx context.Context, req SubmitRequest) (Plan, error) {
 	return p, nil
 }
 
-// check opens the provider, which must be able to run and to cancel jobs.
+// ErrIDNoCancel names the error of a provider that can't end jobs.
+const ErrIDNoCancel = "run.no-cancel"
+
+// check opens the provider, which must be able to run jobs, and to cancel them unless
+// the request does without.
 func (e *Engine) check(ctx context.Context, req SubmitRequest) (Backend, sdk.JobSpec, error) {
 	spec := req.Spec
 	if spec.V == 0 {
@@ -53,10 +57,13 @@ func (e *Engine) check(ctx context.Context, req SubmitRequest) (Backend, sdk.Job
 	if err != nil {
 		return Backend{}, spec, err
 	}
-	for _, need := range []string{sdk.Runner().String(), sdk.Canceler().String()} {
-		if !sdk.Has(back.Provider, need) {
-			return back, spec, sdk.Absent(back.Name, need)
-		}
+	if need := sdk.Runner().String(); !sdk.Has(back.Provider, need) {
+		return back, spec, sdk.Absent(back.Name, need)
+	}
+	if need := sdk.Canceler().String(); !req.AllowNoCancel && !sdk.Has(back.Provider, need) {
+		return back, spec, &sdk.Error{Code: sdk.Unimplemented, Op: "submit run", Provider: back.Name, ID: ErrIDNoCancel,
+			Remedy: "with --allow-no-cancel it runs all the same, and nothing can end it",
+			Err:    fmt.Errorf("this provider has no %s, so that neither a cancel nor a time-out could end the job", need)}
 	}
 	return back, spec, nil
 }
