@@ -405,7 +405,7 @@ func serve(t testing.TB, y *yard, cancels bool) *link {
 		y.close()
 		_ = k.conn.Close()
 		g.Stop()
-		if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := <-done; err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Errorf("serve: %v", err)
 		}
 	})
