@@ -95,7 +95,7 @@ func (s *Server) live(l *podLife, spec corev1.PodSpec) {
 		rs.MemoryMiB = max(q.Value()>>20, 1)
 	}
 	log := s.logOf(l.name)
-	out, errs := &lineWriter{s: s, log: log}, &lineWriter{s: s, log: log}
+	out, errs := &lineWriter{s: s, log: log}, &lineWriter{s: s, log: log, errs: true}
 	rs.Stdout, rs.Stderr = out, errs
 	running, err := s.exec.Start(s.ctx, rs)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Server) live(l *podLife, spec corev1.PodSpec) {
 	s.mu.Unlock()
 	s.update(l, func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodRunning
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, Image: c.Image, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now()}}}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, Image: c.Image, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: s.nodeTime()}}}}
 	})
 	grace := 30 * time.Second
 	if g := spec.TerminationGracePeriodSeconds; g != nil {
@@ -311,7 +311,7 @@ func (s *Server) unstarted(l *podLife, err error) {
 	s.update(l, func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodFailed
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError",
-			Message: "failed to create containerd task: " + text, StartedAt: metav1.Unix(0, 0), FinishedAt: now()}}
+			Message: "failed to create containerd task: " + text, StartedAt: metav1.Unix(0, 0), FinishedAt: s.nodeTime()}}
 	})
 }
 
@@ -325,7 +325,7 @@ func (s *Server) ended(l *podLife, exit run.Exit) {
 			if r := pod.Status.ContainerStatuses[0].State.Running; r != nil {
 				began = &r.StartedAt
 			}
-			t := &corev1.ContainerStateTerminated{ExitCode: int32(exit.Code), Reason: "Completed", StartedAt: *began, FinishedAt: now()} //nolint:gosec // it is at most 255
+			t := &corev1.ContainerStateTerminated{ExitCode: int32(exit.Code), Reason: "Completed", StartedAt: *began, FinishedAt: s.nodeTime()} //nolint:gosec // it is at most 255
 			if exit.Code != 0 {
 				t.Reason = "Error"
 			}

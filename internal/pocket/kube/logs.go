@@ -14,21 +14,37 @@ import (
 // podLog is a container's log: one file for both streams, line by line.
 type podLog struct {
 	lines []logLine
-	// last is the newest stamp; size the bytes of all lines ever, as they are served.
-	last time.Time
-	size int
+	// size is the bytes of all lines ever, as they are served; made counts them.
+	size, made int
 	// furthest is how far any stream has come, in those bytes.
 	furthest int
 	// rotated: streams that were open before this many rotations are silent.
 	rotated int
 }
 
+// logLine is an entry of the file: a line, or a part of a long one, with a stamp of its
+// own.
 type logLine struct {
 	text []byte
-	// at is where it begins among the bytes of all lines.
-	at    int
-	stamp time.Time
+	// begins: the entry before it has ended its line, so that it is served with its
+	// stamp.
+	begins bool
+	// at is where it begins among the bytes of all lines, number which one it is.
+	at, number int
+	stamp      time.Time
 }
+
+// shown is an entry as it is served.
+func (l logLine) shown(stamps bool) []byte {
+	if !stamps || !l.begins {
+		return l.text
+	}
+	return append([]byte(l.stamp.Format(stampForm)+" "), l.text...)
+}
+
+// maxLine is what containerd cuts a line into.
+// https://github.com/containerd/containerd/blob/v1.6.20/docs/cri/config.md
+const maxLine = 16 << 10
 
 // stampForm is the kubelet's, always with nine digits.
 const stampForm = "2006-01-02T15:04:05.000000000Z07:00"
@@ -42,20 +58,24 @@ func (s *Server) logOf(pod string) *podLog {
 	return &podLog{} // it was deleted
 }
 
-// add takes a line with its newline, or the last one without.
-func (s *Server) add(l *podLog, line []byte) {
+// add takes an entry: a line with its newline, or a part of one. A runtime stamps what
+// it has read of each stream before it writes it into the file, so that a stamp may be
+// older than the one before it. early is by how much this one is.
+// https://github.com/containerd/containerd/blob/v1.6.20/pkg/cri/io/logger.go
+func (s *Server) add(l *podLog, text []byte, early time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := time.Now().UTC()
-	if !t.After(l.last) {
-		t = l.last.Add(1)
-	}
-	l.last = t
-	text := append([]byte(t.Format(stampForm)+" "), line...)
-	l.lines = append(l.lines, logLine{text: text, at: l.size, stamp: t})
-	l.size += len(text)
+	s.knobs.NodeClock += s.knobs.NodeClockStep
+	n := len(l.lines)
+	line := logLine{text: text, begins: n == 0 || bytes.HasSuffix(l.lines[n-1].text, []byte("\n")), at: l.size, number: l.made, stamp: s.nodeNow().Add(-early)}
+	l.lines = append(l.lines, line)
+	l.made++
+	l.size += len(line.shown(true))
 	s.wake()
 }
+
+// nodeNow is what the node's clock shows.
+func (s *Server) nodeNow() time.Time { return time.Now().Add(s.knobs.NodeClock).UTC() }
 
 // Rotate drops all but the newest lines of a pod's log, as the kubelet does with a
 // file that is full. Streams that are open fall silent.
@@ -67,7 +87,9 @@ func (s *Server) Rotate(pod string, keep int) bool {
 	if l == nil {
 		return false
 	}
-	l.lines = l.lines[max(len(l.lines)-keep, 0):]
+	if l.lines = l.lines[max(len(l.lines)-keep, 0):]; len(l.lines) > 0 {
+		l.lines[0].begins = true // a kubelet takes a file's first entry for a line
+	}
 	l.rotated++
 	s.wake()
 	return true
@@ -80,24 +102,41 @@ type lineWriter struct {
 	s   *Server
 	log *podLog
 	buf []byte
+	// errs: it is stderr.
+	errs bool
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {
 	w.buf = append(w.buf, p...)
 	for {
 		i := bytes.IndexByte(w.buf, '\n')
-		if i < 0 {
+		switch {
+		case i > maxLine || i < 0 && len(w.buf) > maxLine:
+			w.add(bytes.Clone(w.buf[:maxLine]))
+			w.buf = bytes.Clone(w.buf[maxLine:])
+		case i < 0:
 			return len(p), nil
+		default:
+			w.add(append(bytes.TrimSuffix(w.buf[:i:i], []byte("\r")), '\n'))
+			w.buf = bytes.Clone(w.buf[i+1:])
 		}
-		w.s.add(w.log, append(bytes.TrimSuffix(w.buf[:i:i], []byte("\r")), '\n'))
-		w.buf = bytes.Clone(w.buf[i+1:])
 	}
+}
+
+func (w *lineWriter) add(text []byte) {
+	early := time.Duration(0)
+	if w.errs {
+		w.s.mu.Lock()
+		early = w.s.knobs.StderrEarly
+		w.s.mu.Unlock()
+	}
+	w.s.add(w.log, text, early)
 }
 
 // end writes what no newline has ended.
 func (w *lineWriter) end() {
 	if len(w.buf) > 0 {
-		w.s.add(w.log, w.buf)
+		w.add(w.buf)
 		w.buf = nil
 	}
 }
@@ -155,7 +194,9 @@ func (s *Server) readOf(c call) (*logRead, error) {
 }
 
 // more returns what is there of a log beyond what was read, and whether the end has
-// come. cut is how many bytes may go before the stream is cut, -1 for all.
+// come. An entry that is older than asked for is left out, also where it began a line
+// whose rest is served.
+// https://github.com/kubernetes/kubernetes/blob/v1.34.4/staging/src/k8s.io/cri-client/pkg/logs/logs.go cut is how many bytes may go before the stream is cut, -1 for all.
 func (s *Server) more(pod string, r *logRead) (text []byte, from int, done bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,18 +214,14 @@ func (s *Server) more(pod string, r *logRead) (text []byte, from int, done bool,
 	r.begun = true
 	from = -1
 	for _, line := range lines {
-		if line.at < r.next || line.stamp.Before(r.since) {
+		if line.number < r.next || line.stamp.Before(r.since) {
 			continue
 		}
 		if from < 0 {
 			from = line.at
 		}
-		show := line.text
-		if !r.stamps {
-			_, show, _ = bytes.Cut(show, []byte(" "))
-		}
-		text = append(text, show...)
-		r.next = line.at + len(line.text)
+		text = append(text, line.shown(r.stamps)...)
+		r.next = line.number + 1
 	}
 	o, ok := s.get("pods", pod)
 	done = !r.follow || !ok || o.(*corev1.Pod).Status.ContainerStatuses[0].State.Running == nil
@@ -264,7 +301,7 @@ func (s *Server) odd() bool {
 	return s.cuts%2 == 1
 }
 
-// Lines is how many lines a pod's log has.
+// Lines is how many entries a pod's log has.
 func (s *Server) Lines(pod string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,4 +312,4 @@ func (s *Server) Lines(pod string) int {
 }
 
 // Write adds a line to a pod's log as its container would.
-func (s *Server) Write(pod, text string) { s.add(s.logOf(pod), []byte(text+"\n")) }
+func (s *Server) Write(pod, text string) { s.add(s.logOf(pod), []byte(text+"\n"), 0) }

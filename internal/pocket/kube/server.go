@@ -52,6 +52,12 @@ type Knobs struct {
 	// Forget has watches from before now answer 410, as a compacted server does:
 	// those that are opened by an ERROR event instead where ForgetByEvent is set.
 	Forget, ForgetByEvent bool
+	// NodeClock is how far the node's clock is ahead of the API server's: stamps of logs
+	// and the times of containers are its. NodeClockStep is added to it before each
+	// line, so that a log takes long without a wait.
+	NodeClock, NodeClockStep time.Duration
+	// StderrEarly is by how much lines of stderr are stamped before they are written.
+	StderrEarly time.Duration
 	// LogCut cuts a log's streams after so many bytes that none has had before.
 	LogCut int
 	// Denied are rights that access reviews deny: "create jobs.batch". Of the rest

@@ -110,6 +110,9 @@ func (s *Server) admit(o object) {
 
 func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
 
+// nodeTime is the moment as the node's kubelet writes it.
+func (s *Server) nodeTime() metav1.Time { return metav1.NewTime(s.nodeNow().Truncate(time.Second)) }
+
 func (s *Server) get(name, id string) (object, bool) {
 	o, ok := s.objects[name][id]
 	return o, ok
