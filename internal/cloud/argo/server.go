@@ -40,6 +40,12 @@ type gatewayError struct {
 	Message string `json:"message"`
 }
 
+// expired is what an API server says of a list's place that it has forgotten. Argo
+// Server passes its 410 on as a wrong argument, and keeps the words.
+// https://github.com/kubernetes/kubernetes/blob/v1.34.4/staging/src/k8s.io/apiserver/pkg/storage/etcd3/errors.go
+// https://github.com/argoproj/argo-workflows/blob/v4.0.5/server/utils/errors.go
+const expired = "The provided continue parameter is too old"
+
 // Words reads a refusal of Argo Server; see [kube.Service].
 func Words(e *sdk.Error, _ int, body []byte) bool {
 	var g gatewayError
@@ -54,6 +60,9 @@ func Words(e *sdk.Error, _ int, body []byte) bool {
 		e.Code = sdk.AlreadyExists
 	case codeInvalidArgument, codeOutOfRange:
 		e.Code, e.Reason = sdk.InvalidArgument, sdk.ReasonInvalidSpec
+		if strings.Contains(g.Message, expired) {
+			e.Code, e.Reason = sdk.OutOfRange, ""
+		}
 	case codeFailedPrecondition:
 		e.Code = sdk.FailedPrecondition
 	case codePermissionDenied:

@@ -82,6 +82,29 @@ func TestNativeDeadline(t *testing.T) {
 	}
 }
 
+// TestF77IgnoresTerm: a job that ignores TERM is ended by KILL once its grace is over,
+// with its true code and its output.
+func TestF77IgnoresTerm(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.Open()
+	spec := shell("trap '' TERM; echo up; while :; do sleep 0.05; done")
+	grace := 2 * time.Second
+	spec.Grace = &grace
+	h := w.Run(p, w.Plan(p, spec))
+	if _, err := w.Follow(t.Context(), p, h, func(text string) bool { return text == "up\n" }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}); err != nil {
+		t.Fatal(err)
+	}
+	if st := w.Ended(p, h); st.State != sdk.StateCancelled || st.ExitCode == nil || *st.ExitCode != 137 {
+		t.Errorf("got %s %s, code %v", st.State, st.Reason, st.ExitCode)
+	}
+	if text, _ := w.Text(p, h, nil); text != "up\n" {
+		t.Errorf("the log is %q", text)
+	}
+}
+
 // TestEvicted: a pod that its node threw out has no success and no made-up code.
 func TestEvicted(t *testing.T) {
 	w := newWorld(t, nil)
@@ -233,40 +256,104 @@ func TestF60FollowFromSubmit(t *testing.T) {
 	}
 }
 
-// TestF36F37Watches: watches that close all the time, and whose place is forgotten,
-// by an answer or by an event, go on; every job is still told of.
-func TestF36F37Watches(t *testing.T) {
+// watched tells of the jobs that launch makes, by watches, until each was seen. At is
+// called when a place to watch from was given, with how many were before; it launches
+// more, or reports that it is over.
+func (w *world) watched(p *provider, at func(places int, launch func()) (over bool)) {
+	t := w.T
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), drivertest.Patience)
+	defer cancel()
+	want := map[sdk.ID]bool{}
+	launch := func() {
+		l := w.Plan(p, shell("true"))
+		want[l.AttemptID] = true
+		w.Run(p, l)
+	}
+	places := 0
+	for e, err := range p.WatchJobs(ctx, sdk.WatchJobsRequest{Owner: w.Owner}) {
+		if err != nil {
+			t.Fatalf("after %d places, without %d jobs: %v", places, len(want), err)
+		}
+		delete(want, e.AttemptID)
+		if e.AttemptID.IsZero() {
+			places++
+			launch()
+		}
+		if len(want) == 0 && at(places, launch) {
+			return
+		}
+	}
+}
+
+// TestF36WatchIsForgotten: a watch whose place is forgotten, by an answer of 410 or by
+// an event, begins at a new one, which is told; every job is still told of.
+func TestF36WatchIsForgotten(t *testing.T) {
 	for name, byEvent := range map[string]bool{"answer": false, "event": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.cluster.TuneKnobs(func(k *pocket.Knobs) { k.WatchFor, k.ForgetByEvent = 100*time.Millisecond, byEvent })
-			p := w.Open()
-			ctx, cancel := context.WithTimeout(t.Context(), drivertest.Patience)
-			defer cancel()
-			want := map[sdk.ID]bool{}
-			launch := func() {
-				l := w.Plan(p, shell("true"))
-				want[l.AttemptID] = true
-				w.Run(p, l)
-			}
-			placed := 0
-			for e, err := range p.WatchJobs(ctx, sdk.WatchJobsRequest{Owner: w.Owner}) {
-				if err != nil {
-					t.Fatalf("after %d places, without %d jobs: %v", placed, len(want), err)
-				}
-				delete(want, e.AttemptID)
-				if e.AttemptID.IsZero() {
-					placed++
-					launch()
-				}
-				if len(want) == 0 && placed == 1 {
-					w.cluster.TuneKnobs(func(k *pocket.Knobs) { k.Forget = true })
-				}
-				if len(want) == 0 && placed == 2 {
-					return
-				}
-			}
+			w.watched(w.Open(), func(places int, _ func()) bool {
+				w.cluster.TuneKnobs(func(k *pocket.Knobs) { k.Forget = places == 1 })
+				return places == 2
+			})
 		})
+	}
+}
+
+// TestF37WatchesClose: the end of a watch means nothing: the next one goes on from its
+// place, every job is told of, and none is taken for ended.
+func TestF37WatchesClose(t *testing.T) {
+	w := newWorld(t, nil)
+	w.cluster.TuneKnobs(func(k *pocket.Knobs) { k.WatchFor = 100 * time.Millisecond })
+	p := w.Open()
+	h := w.Run(p, w.Plan(p, shell("sleep 100")))
+	w.Running(p, h)
+	w.watched(p, func(places int, launch func()) bool {
+		if places != 1 {
+			t.Errorf("%d places were given for watches that closed", places)
+		}
+		if st := w.Status(p, h); st.State != sdk.StateRunning {
+			t.Errorf("a job that runs is %s", st.State)
+		}
+		if w.calls.Count("pods.watch") > 3 {
+			return true
+		}
+		launch()
+		return false
+	})
+}
+
+// TestF14OwnersAndPages: of more Jobs than a page holds each is listed once, and an
+// owner and a name that no label can hold have their own alone.
+func TestF14OwnersAndPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 520 Jobs: left out by -short")
+	}
+	w := newWorld(t, nil)
+	w.cluster.TuneKnobs(func(k *pocket.Knobs) { k.Unschedulable = "no node" })
+	w.Owner = strings.Repeat("a", 70) + "é,windlass-owner!=bob"
+	p := w.Open()
+	const n = 520
+	spec := shell("true")
+	spec.Name = strings.Repeat("n", 80)
+	drivertest.AtOnce(n, func(int) { w.Run(p, w.Plan(p, spec)) })
+	w.Owner = strings.Repeat("a", 70)
+	other := w.Open()
+	w.Run(other, w.Plan(other, spec))
+	before := w.Count("jobs.list")
+	seen := map[string]bool{}
+	for o, err := range p.ListOwned(t.Context(), sdk.ListOwnedRequest{Owner: p.owner}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[o.ID] || o.Owner != p.owner || len(o.Name) > 57 {
+			t.Fatalf("got %+v", o)
+		}
+		seen[o.ID] = true
+	}
+	if pages := w.Count("jobs.list") - before; len(seen) != n || pages != 2 {
+		t.Errorf("%d Jobs are listed on %d pages, want %d on 2", len(seen), pages, n)
 	}
 }
 

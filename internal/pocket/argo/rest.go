@@ -65,7 +65,10 @@ func grpcError(status int, text string) fault.Reply {
 	codes := map[int]int{http.StatusBadRequest: 3, http.StatusUnprocessableEntity: 3, http.StatusNotFound: 5, http.StatusConflict: 6, http.StatusForbidden: 7,
 		http.StatusTooManyRequests: 8, http.StatusUnauthorized: 16, http.StatusServiceUnavailable: 14}
 	code, ok := codes[status]
-	if !ok {
+	switch {
+	case !ok && status >= 400 && status < 500:
+		code, status = 3, http.StatusBadRequest
+	case !ok:
 		code, status = 13, http.StatusInternalServerError
 	}
 	if status == http.StatusUnprocessableEntity {
