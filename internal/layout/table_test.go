@@ -88,8 +88,9 @@ var layers = []layer{
 	{path: "internal/keeper", may: []string{"sdk", "internal/ledger", "internal/joblog", "internal/secret", "internal/control",
 		"internal/config", "internal/credential", "internal/registry", "internal/pluginhost", "internal/telemetry"}, never: drivers},
 	{path: "internal/step", may: []string{"sdk", "internal/config", "internal/sandbox", "internal/yamltree"}, never: drivers},
+	{path: "internal/resource", may: []string{"sdk", "internal/config", "internal/yamltree"}, never: drivers},
 	{path: "internal/cli", may: []string{"sdk", "internal/config", "internal/credential", "internal/ledger", "internal/joblog",
-		"internal/price", "internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/runner", "internal/step", "internal/telemetry"}, never: drivers},
+		"internal/price", "internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/runner", "internal/step", "internal/resource", "internal/telemetry"}, never: drivers},
 	{path: "internal/driver/all", may: append([]string{"sdk", "sdk/providertest/fake", "internal/cloud/aws"}, driverRows...)},
 
 	{path: "internal/docgen", root: true},

@@ -1,0 +1,270 @@
+// Package resource reads files of resources: what is to stand on which provider.
+//
+// A file is read strictly, and checked as a whole before anything is done: every
+// problem has its file, line and column, those of configs included.
+package resource
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/internal/yamltree"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// ErrFile is the stable name of all that is wrong with a file.
+const ErrFile = "resource.file"
+
+const op = "read resources"
+
+// Entry is one resource of a file.
+type Entry struct {
+	// Provider is the configured name.
+	Provider string
+	Spec     sdk.ResourceSpec
+
+	key    string
+	places map[string]config.Origin
+	config *yamltree.Node
+}
+
+// File is a file that was read, and is sound as far as it can be told without knowing
+// its providers.
+type File struct {
+	// Path is as it was given.
+	Path string
+	// Entries are in the file's order, which is the order of making: a resource comes
+	// behind those that it depends on.
+	Entries []Entry
+}
+
+// Read reads a file; "-" is standard input, and dir what a relative path starts at.
+// What is wrong with it comes back all at once, as *config.Invalid in an *sdk.Error of
+// InvalidArgument. The end of ctx ends the wait for one who has yet to write the file.
+func Read(ctx context.Context, path, dir string, stdin io.Reader) (File, error) {
+	type result struct {
+		f   File
+		err error
+	}
+	read := make(chan result, 1)
+	go func() {
+		f, err := readFile(path, dir, stdin)
+		read <- result{f, err}
+	}()
+	select {
+	case r := <-read:
+		return r.f, r.err
+	case <-ctx.Done():
+		return File{}, context.Cause(ctx)
+	}
+}
+
+func readFile(path, dir string, stdin io.Reader) (File, error) {
+	if path == "-" {
+		data, err := io.ReadAll(io.LimitReader(stdin, yamltree.MaxBytes+1))
+		if err != nil {
+			return File{}, sdk.Errorf(sdk.Unknown, op, "standard input: %w", err)
+		}
+		return Parse("standard input", data)
+	}
+	full := path
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(dir, path)
+	}
+	h, err := os.Open(full)
+	if err != nil {
+		code := sdk.FailedPrecondition
+		if errors.Is(err, os.ErrNotExist) {
+			code = sdk.NotFound
+		}
+		return File{}, &sdk.Error{Code: code, Op: op, ID: ErrFile, Err: fmt.Errorf("%s: %w", path, bare(err)), Remedy: "name a file of resources, or - for standard input"}
+	}
+	data, err := io.ReadAll(io.LimitReader(h, yamltree.MaxBytes+1))
+	if err = errors.Join(err, h.Close()); err != nil {
+		return File{}, &sdk.Error{Code: sdk.FailedPrecondition, Op: op, ID: ErrFile, Err: fmt.Errorf("%s: %w", path, bare(err))}
+	}
+	return Parse(path, data)
+}
+
+func bare(err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// Parse reads the text of a file.
+func Parse(path string, data []byte) (File, error) {
+	r := &reader{file: File{Path: path}}
+	if len(data) > yamltree.MaxBytes {
+		r.bad(0, 0, "", "is larger than %d KiB", yamltree.MaxBytes>>10)
+		return File{}, r.err()
+	}
+	root, err := yamltree.Parse(data)
+	if err != nil {
+		var se *yamltree.SyntaxError
+		if errors.As(err, &se) {
+			r.bad(se.Line, se.Column, "", "%s", se.Message)
+		} else {
+			r.bad(0, 0, "", "%v", err)
+		}
+		return File{}, r.err()
+	}
+	r.root(root)
+	if err := r.err(); err != nil {
+		return File{}, err
+	}
+	return r.file, nil
+}
+
+// Choose returns the entries of these names, in the file's order; none are all.
+func (f File) Choose(names []string) ([]Entry, error) {
+	if len(names) == 0 {
+		return f.Entries, nil
+	}
+	var out []Entry
+	for _, e := range f.Entries {
+		if slices.Contains(names, e.Spec.Name) {
+			out = append(out, e)
+		}
+	}
+	var have []string
+	for _, e := range f.Entries {
+		have = append(have, e.Spec.Name)
+	}
+	for _, n := range names {
+		if !slices.Contains(have, n) {
+			return nil, &sdk.Error{Code: sdk.NotFound, Op: "find resource", ID: ErrFile, Err: fmt.Errorf("%s has no %q%s", f.Path, n, meant(n, have)),
+				Remedy: "it has " + strings.Join(have, ", ")}
+		}
+	}
+	return out, nil
+}
+
+// Check holds the entries against their providers: driver returns a provider's driver,
+// nil where its resources aren't known. What is wrong comes back as from Read.
+func Check(f File, entries []Entry, driver func(provider string) (*sdk.Driver, error)) error {
+	r := &reader{file: f}
+	for _, e := range entries {
+		d, err := driver(e.Provider)
+		if err != nil {
+			at := e.places["provider"]
+			r.bad(at.Line, at.Column, e.key+".provider", "%s", plainWords(err))
+			continue
+		}
+		if d == nil || len(d.Resources) == 0 {
+			continue
+		}
+		r.fits(e, d)
+	}
+	return r.err()
+}
+
+// plainWords says what is wrong without saying where.
+func plainWords(err error) string {
+	if ps := config.ProblemsOf(err); len(ps) == 1 {
+		return ps[0].Message
+	}
+	return err.Error()
+}
+
+func (r *reader) fits(e Entry, d *sdk.Driver) {
+	var types []string
+	for _, t := range d.Resources {
+		types = append(types, t.Type)
+		if t.Type != e.Spec.Type {
+			continue
+		}
+		for _, p := range t.Config.Validate("config", e.Spec.Config) {
+			at := locate(e, p.Field)
+			r.problems = append(r.problems, config.Problem{ID: ErrFile, Origin: at, Key: e.key + "." + p.Field, Message: words(p)})
+		}
+		return
+	}
+	at := e.places["type"]
+	r.bad(at.Line, at.Column, e.key+".type", "%q is no type of %s%s; there are %s", e.Spec.Type, d.Kind, meant(e.Spec.Type, types), strings.Join(types, ", "))
+}
+
+func words(p sdk.Problem) string {
+	if p.Value == "" {
+		return p.Message
+	}
+	return p.Value + " " + p.Message
+}
+
+// locate finds where a member of an entry's config stands: itself, or the nearest that
+// is around it.
+func locate(e Entry, field string) config.Origin {
+	at := e.places["config"]
+	if at.Line == 0 {
+		at = e.places[""]
+	}
+	n := e.config
+	path := strings.FieldsFunc(strings.TrimPrefix(field, "config"), func(r rune) bool { return strings.ContainsRune(".[]", r) })
+	for i := 0; n != nil && i < len(path); i++ {
+		switch n.Kind {
+		case yamltree.Map:
+			// A key may have dots in it.
+			f := n.Get(path[i])
+			for j := i + 1; f == nil && j < len(path); j++ {
+				if f = n.Get(strings.Join(path[i:j+1], ".")); f != nil {
+					i = j
+				}
+			}
+			if f == nil {
+				return at
+			}
+			at.Line, at.Column, n = f.Line, f.Column, f.Value
+		case yamltree.List:
+			var k int
+			if _, err := fmt.Sscan(path[i], &k); err != nil || k < 0 || k >= len(n.Items) {
+				return at
+			}
+			n = n.Items[k]
+			at.Line, at.Column = n.Line, n.Column
+		default:
+			return at
+		}
+	}
+	return at
+}
+
+func meant(word string, candidates []string) string {
+	if near := sdk.Nearest(word, candidates); near != "" {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
+}
+
+// reader collects what is wrong with a file.
+type reader struct {
+	file     File
+	problems []config.Problem
+}
+
+func (r *reader) at(line, col int) config.Origin {
+	return config.Origin{Kind: config.FromFile, Name: r.file.Path, Line: line, Column: col}
+}
+
+func (r *reader) bad(line, col int, key, format string, args ...any) {
+	r.problems = append(r.problems, config.Problem{ID: ErrFile, Origin: r.at(line, col), Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+func (r *reader) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.problems, func(a, b config.Problem) int {
+		return cmp.Or(cmp.Compare(a.Origin.Line, b.Origin.Line), cmp.Compare(a.Origin.Column, b.Origin.Column))
+	})
+	return &sdk.Error{Code: sdk.InvalidArgument, Op: op, ID: ErrFile, Err: &config.Invalid{Problems: r.problems}}
+}
