@@ -35,6 +35,7 @@ func Driver() sdk.Driver {
 		Guarantees:   guarantees(sdk.SecretFile),
 		Support:      support(),
 		Schemes:      []string{"env", "file"},
+		Resources:    resourceTypes(),
 		Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 			return open(r)
 		},

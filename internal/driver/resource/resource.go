@@ -1,0 +1,203 @@
+// Package resource is what drivers' resources share: the checks that come before each
+// verb, the marks of what is ours, and the comparison of configs.
+package resource
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// Table is a driver's table of resources, with the provider for errors.
+type Table struct {
+	Provider string
+	Types    []sdk.ResourceType
+}
+
+// fail makes an error of the provider.
+func (t Table) fail(code sdk.Code, op, field, format string, args ...any) error {
+	return &sdk.Error{Code: code, Op: op, Provider: t.Provider, Field: field, Err: fmt.Errorf(format, args...)}
+}
+
+// Verb checks that a type is there and can do the verb; an empty verb is any. An
+// unknown type is InvalidArgument, a verb that it lacks Unimplemented.
+func (t Table) Verb(op, typ string, v sdk.ResourceVerb) error {
+	var names []string
+	for _, row := range t.Types {
+		if row.Type != typ {
+			names = append(names, row.Type)
+			continue
+		}
+		if v == "" || row.Has(v) {
+			return nil
+		}
+		why := row.Refused
+		if why == "" {
+			why = "it can't be done with it"
+		}
+		return t.fail(sdk.Unimplemented, op, "type", "no %s of %s: %s", v, typ, why)
+	}
+	near := ""
+	if n := sdk.Nearest(typ, names); n != "" {
+		near = fmt.Sprintf(" (did you mean %q?)", n)
+	}
+	return t.fail(sdk.InvalidArgument, op, "type", "%q is no type here%s; there are %s", typ, near, strings.Join(names, ", "))
+}
+
+// Change is Verb for a call that changes something, which has an ID.
+func (t Table) Change(op, typ string, v sdk.ResourceVerb, id sdk.ID) error {
+	if err := t.Verb(op, typ, v); err != nil {
+		return err
+	}
+	if id.IsZero() {
+		return t.fail(sdk.InvalidArgument, op, "op_id", "is missing")
+	}
+	return nil
+}
+
+// Decode checks a spec of a type that is there, and reads its config. No resource here
+// goes by a size or by hints, so both are refused.
+func (t Table) Decode(op string, s sdk.ResourceSpec, into any) error {
+	i := slices.IndexFunc(t.Types, func(r sdk.ResourceType) bool { return r.Type == s.Type })
+	switch {
+	case i < 0:
+		return t.Verb(op, s.Type, "")
+	case s.Name == "":
+		return t.fail(sdk.InvalidArgument, op, "name", "is missing")
+	case s.Size != "":
+		return t.fail(sdk.InvalidArgument, op, "size", "%q: %s has no size", s.Size, s.Type)
+	case s.Hints != (sdk.ResourceHints{}):
+		return t.fail(sdk.InvalidArgument, op, "hints", "%s goes by no hints", s.Type)
+	}
+	return t.Types[i].Config.Decode("config", s.Config, into)
+}
+
+// CheckRef wants a name or an ID.
+func (t Table) CheckRef(op string, r sdk.ResourceRef) error {
+	if r.Name == "" && r.ProviderID == "" {
+		return t.fail(sdk.InvalidArgument, op, "ref", "has neither a name nor an ID")
+	}
+	return nil
+}
+
+// Labels refuses labels of a user's that would pass for ours.
+func (t Table) Labels(op, field string, labels map[string]string) error {
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		if k == "" || strings.HasPrefix(k, sdk.LabelPrefix) {
+			return t.fail(sdk.InvalidArgument, op, field+"."+k, "a name that is empty or begins with %s is not for users", sdk.LabelPrefix)
+		}
+	}
+	return nil
+}
+
+// Mark is what a resource of ours carries in its labels or tags.
+type Mark struct {
+	Owner, LedgerID string
+	OpID            sdk.ID
+}
+
+// Onto returns labels with the mark.
+func (m Mark) Onto(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[sdk.LabelOwner], out[sdk.LabelLedger], out[sdk.LabelOp] = m.Owner, m.LedgerID, m.OpID.String()
+	return out
+}
+
+// Split takes the mark out of labels: what is left is the user's, nil where it is none.
+func Split(labels map[string]string) (Mark, map[string]string) {
+	m := Mark{Owner: labels[sdk.LabelOwner], LedgerID: labels[sdk.LabelLedger]}
+	// A label that isn't an ID leaves the zero ID.
+	m.OpID, _ = sdk.ParseID(labels[sdk.LabelOp])
+	var rest map[string]string
+	for k, v := range labels {
+		if strings.HasPrefix(k, sdk.LabelPrefix) {
+			continue
+		}
+		if rest == nil {
+			rest = map[string]string{}
+		}
+		rest[k] = v
+	}
+	return m, rest
+}
+
+// Ours refuses to change what the owner didn't make. A resource without the ID of a
+// change is none of resources, but of a job.
+func (t Table) Ours(op string, m Mark, owner, what string) error {
+	switch {
+	case m.Owner == owner && owner != "" && !m.OpID.IsZero():
+		return nil
+	case m.Owner == "" || m.OpID.IsZero():
+		return &sdk.Error{Code: sdk.FailedPrecondition, Op: op, Provider: t.Provider, Remedy: "change it where it was made",
+			Err: fmt.Errorf("%s wasn't made by windlass resource", what)}
+	}
+	return &sdk.Error{Code: sdk.FailedPrecondition, Op: op, Provider: t.Provider, Remedy: "change it from there",
+		Err: fmt.Errorf("%s belongs to the owner %q", what, m.Owner)}
+}
+
+// Diff collects what differs.
+type Diff struct{ sdk.DiffResourceResult }
+
+// Value compares a member. force says that another value needs another resource.
+func (d *Diff) Value(path string, old, want any, force bool) {
+	a, b := raw(old), raw(want)
+	if bytes.Equal(a, b) {
+		return
+	}
+	d.Changes = append(d.Changes, sdk.FieldChange{Path: path, Old: a, New: b, ForceNew: force})
+	d.NeedsReplace = d.NeedsReplace || force
+	d.NeedsUpdate = d.NeedsUpdate || !force
+}
+
+// Map compares a map member by member.
+func (d *Diff) Map(path string, old, want map[string]string, force bool) {
+	keys := maps.Clone(old)
+	if keys == nil {
+		keys = map[string]string{}
+	}
+	maps.Copy(keys, want)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		d.Value(path+"."+k, member(old, k), member(want, k), force)
+	}
+}
+
+func member(m map[string]string, k string) any {
+	if v, ok := m[k]; ok {
+		return v
+	}
+	return nil
+}
+
+// raw is v as JSON; nil is not there.
+func raw(v any) json.RawMessage {
+	if v == nil {
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil // text, numbers and lists of them can always be written
+	}
+	return b
+}
+
+// Outputs returns a struct of outputs as JSON.
+func Outputs(v any) json.RawMessage { return raw(v) }
+
+// Current reads the outputs of a resource as ReadResource gave them.
+func (t Table) Current(op string, o sdk.ResourceOutput, into any) error {
+	if len(o.Outputs) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(o.Outputs, into); err != nil {
+		return t.fail(sdk.InvalidArgument, op, "current.outputs", "are not those of %s: %w", o.Type, err)
+	}
+	return nil
+}
