@@ -7,6 +7,7 @@ import (
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/credential"
 	"github.com/windlass-run/windlass/internal/pluginhost"
+	"github.com/windlass-run/windlass/internal/resource"
 	"github.com/windlass-run/windlass/internal/runner"
 	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/internal/secret"
@@ -72,6 +73,7 @@ func Catalog() []Entry {
 	entries = append(entries, runEntries()...)
 	entries = append(entries, storeEntries()...)
 	entries = append(entries, stepEntries()...)
+	entries = append(entries, resourceEntries()...)
 	entries = append(entries, systemEntries()...)
 	said := func(id, text string) {
 		title, rest, _ := strings.Cut(text, ". ")
@@ -127,6 +129,24 @@ func runEntries() []Entry {
 		{"keeper.not-started", "The keeper didn't start.",
 			"The background process that looks after runs could not be started, or doesn't answer on its socket.",
 			"Read keeper.log in the state folder. WINDLASS_KEEPER=off does without: commands then stay until their run is done."},
+	}
+}
+
+// resourceEntries explains the errors of resources.
+func resourceEntries() []Entry {
+	return []Entry{
+		{resource.ErrFile, "A file of resources isn't what it should be.",
+			"It is no YAML, has a key or a value that a resource can't have, or names a type or provider that isn't there. The message has the file, line and column of each problem. Nothing was changed.",
+			"Mend what is named. docs/resources.md describes each key, docs/providers.md each type's config."},
+		{control.ErrResourceReplace, "Another resource is needed in the place of this one.",
+			"The provider can't change what differs in a resource that is there. Deleting it takes what is in it, a volume's data among it.",
+			"windlass resource apply --yes deletes it and makes another. Or make one under another name, and move what is in it."},
+		{control.ErrResourceUnconfirmed, "Nothing says whether the change was made.",
+			"The reply was lost, and what is there now doesn't prove it: the call may still arrive, or somebody else may have changed the same thing. It is never sent again by itself.",
+			"Look with windlass resource read and diff, and apply again: what is as wanted is left alone."},
+		{control.ErrResourceBusy, "Another change of the same resource goes on.",
+			"Changes of one resource come one after the other. The message names who began the one that goes on.",
+			"Wait for it and repeat the command. windlass ledger log --target TYPE/NAME shows the changes."},
 	}
 }
 

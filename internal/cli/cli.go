@@ -134,6 +134,7 @@ func plainJSON(cmd *cobra.Command) bool {
 // Groups of commands in the help.
 const (
 	groupRun   = "run"
+	groupKeep  = "keep"
 	groupAudit = "audit"
 	groupSetup = "setup"
 )
@@ -175,7 +176,7 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 		return usageOf(cmd, flagHint(cmd, err))
 	})
 	root.PersistentFlags().StringVar(&f.configFile, "config", "", "`file` to read in place of the windlass.yaml files that are found")
-	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Jobs:"}, &cobra.Group{ID: groupAudit, Title: "Record:"},
+	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Jobs:"}, &cobra.Group{ID: groupKeep, Title: "What stands beside them:"}, &cobra.Group{ID: groupAudit, Title: "Record:"},
 		&cobra.Group{ID: groupSetup, Title: "Set-up:"})
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
@@ -185,6 +186,7 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 	}
 	add(groupRun, newRun(f, nil), newPs(f, nil), newStatus(f, nil), newLogs(f, nil), newWait(f, nil), newCancel(f, nil),
 		newAbandon(f, nil), newAdopt(f, nil), newRerun(f, nil), newRm(f, nil), newStep(f))
+	add(groupKeep, newResource(f))
 	add(groupAudit, newLedger(f), newReap(f, nil))
 	add(groupSetup, newInit(f, nil), newDoctor(f, nil), newProvider(f), newConfig(f), newPocket(f), newRunner(f), newExplain(f, nil), newVersion(f, nil), newCompletion(f))
 	return root

@@ -29,6 +29,18 @@ type Engine interface {
 	Reap(ctx context.Context, r control.ReapRequest) iter.Seq2[control.ReapItem, error]
 	Held() []sdk.ID
 	Orphaned(ctx context.Context, id sdk.ID) (bool, error)
+	Resources
+}
+
+// Resources is the part of Engine that keeps resources.
+type Resources interface {
+	ReadResource(ctx context.Context, r control.ResourceRequest) (control.ResourceState, error)
+	DiffResource(ctx context.Context, r control.ResourceRequest) (control.ResourcePlan, error)
+	ApplyResource(ctx context.Context, r control.ResourceRequest, replace bool) (control.ResourceOutcome, error)
+	DeleteResource(ctx context.Context, r control.ResourceRequest) (control.ResourceOutcome, error)
+	ScaleResource(ctx context.Context, r control.ResourceRequest, replicas int) (control.ResourceOutcome, error)
+	HealthCheckResource(ctx context.Context, r control.ResourceRequest) (sdk.HealthCheckResourceResult, error)
+	TroubleshootResource(ctx context.Context, r control.ResourceRequest, failure string) ([]sdk.Diagnostic, error)
 }
 
 var _ Engine = (*control.Engine)(nil)

@@ -149,6 +149,8 @@ func testDrivers() []sdk.Driver {
 
 // scripted is an engine whose runs do what the test says.
 type scripted struct {
+	Resources // nil: their tests bring a real engine
+
 	w     *world
 	store ledger.Store
 	ids   sdk.IDSource

@@ -60,7 +60,11 @@ func jsonCommands() []jsonCommand {
 		{"ps", []RunView{}}, {"status", RunView{}}, {"status --on", RemoteView{}}, {"wait", []RunView{}},
 		{"cancel", []RunView{}}, {"cancel --on", []RemoteCancelView{}}, {"abandon", RunView{}}, {"adopt", RunView{}}, {"rm", RemovedView{}},
 		{"ledger log", []RunView{}}, {"ledger log --events", []ledger.ExportEvent{}}, {"ledger verify", VerifyView{}}, {"ledger prune", PrunedView{}},
-		{"reap", []ReapView{}}, {"provider ls", []ProviderView{}}, {"provider ls --kinds", []KindView{}}, {"provider check", []CheckView{}},
+		{"reap", []ReapView{}},
+		{"resource read", []ResourceView{}}, {"resource diff", []ResourcePlanView{}}, {"resource apply", []ResourceChangeView{}},
+		{"resource apply --dry-run", []ResourcePlanView{}}, {"resource delete", []ResourceChangeView{}}, {"resource scale", []ResourceChangeView{}},
+		{"resource health", []ResourceHealthView{}}, {"resource troubleshoot", []ResourceTroubleView{}},
+		 {"provider ls", []ProviderView{}}, {"provider ls --kinds", []KindView{}}, {"provider check", []CheckView{}},
 		{"provider describe", DescribeView{}}, {"doctor", []CheckView{}}, {"config show", []SettingView{}}, {"config validate", ValidateView{}},
 		{"init", InitView{}}, {"version", VersionView{}}, {"explain", []ExplainView{}}, {"explain ID", ExplainView{}},
 	}
