@@ -64,7 +64,7 @@ func jsonCommands() []jsonCommand {
 		{"resource read", []ResourceView{}}, {"resource diff", []ResourcePlanView{}}, {"resource apply", []ResourceChangeView{}},
 		{"resource apply --dry-run", []ResourcePlanView{}}, {"resource delete", []ResourceChangeView{}}, {"resource scale", []ResourceChangeView{}},
 		{"resource health", []ResourceHealthView{}}, {"resource troubleshoot", []ResourceTroubleView{}},
-		 {"provider ls", []ProviderView{}}, {"provider ls --kinds", []KindView{}}, {"provider check", []CheckView{}},
+		{"provider ls", []ProviderView{}}, {"provider ls --kinds", []KindView{}}, {"provider check", []CheckView{}},
 		{"provider describe", DescribeView{}}, {"doctor", []CheckView{}}, {"config show", []SettingView{}}, {"config validate", ValidateView{}},
 		{"init", InitView{}}, {"version", VersionView{}}, {"explain", []ExplainView{}}, {"explain ID", ExplainView{}},
 	}
