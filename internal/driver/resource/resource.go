@@ -37,8 +37,8 @@ func (t Table) Verb(op, typ string, v sdk.ResourceVerb) error {
 			return nil
 		}
 		why := row.Refused
-		if why == "" {
-			why = "it can't be done with it"
+		if v == sdk.VerbScale {
+			why = "it has no replicas"
 		}
 		return t.fail(sdk.Unimplemented, op, "type", "no %s of %s: %s", v, typ, why)
 	}
