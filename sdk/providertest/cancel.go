@@ -107,7 +107,8 @@ func (s *suite) up(t T, h sdk.JobHandle) {
 }
 
 func checkCancelGrace(s *suite, t T) {
-	grace := s.graced(t, 10*s.h.Second)
+	// Much longer than the job needs: a busy backend takes a while to tell of its end.
+	grace := s.graced(t, max(10*s.h.Second, min(60*s.h.Second, s.g.Grace.Max)))
 	bye := Step{Do: ActOnTerm, Data: []byte("bye\n"), For: s.h.Second / 2, N: 5}
 	j := s.startGraced(t, Do(bye, Print("up\n"), Hang()), grace)
 	s.up(t, j.handle)

@@ -192,7 +192,7 @@ func cancelMistakes() []mistake {
 			}
 		})},
 		{name: "no TERM", fails: "cancel-grace", broken: cancels(func(_ *broken, r *sdk.CancelJobRequest) {
-			if r.Grace != nil && *r.Grace == time.Second {
+			if r.Grace != nil && *r.Grace == 6*time.Second {
 				r.Grace = new(time.Duration)
 			}
 		})},

@@ -19,13 +19,14 @@ import (
 //
 // The script catches TERM, since a container's first process ignores what it
 // doesn't catch, and ends with 143 then. It ends its child by KILL, for one that
-// was only just forked still has the script's own trap and outlives a TERM.
+// was only just forked still has the script's own trap and outlives a TERM. A backend
+// may send TERM to the child too, and that isn't told of.
 func (b Behaviour) Shell(mark func(key string) string) string {
 	var s strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
 	line(`hex() { od -An -v -tx1 | tr -d ' \n'; }`)
 	line(`sum() { sha256sum | cut -c1-64; }`)
-	line(`nap() { sleep "$1" & wait $!; }`)
+	line(`nap() { sleep "$1" & wait $! 2>/dev/null; }`)
 	line(`trap 'kill -KILL $! 2>/dev/null; exit 143' TERM`)
 	for _, st := range b.Steps {
 		switch st.Do {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -112,6 +114,42 @@ func TestShellTerm(t *testing.T) {
 				t.Errorf("got %q, %d; want %q, %d", rest.String(), cmd.ProcessState.ExitCode(), c.out, c.code)
 			}
 		})
+	}
+}
+
+// TestShellChildSignalled: a backend may signal all of a job's processes. The death of
+// the child that the script waits with is nothing that the job shows.
+func TestShellChildSignalled(t *testing.T) {
+	// TERM is ignored, by the child too, so that KILL it is; a shell tells of both.
+	script := Do(Step{Do: ActIgnoreTerm}, Print("up\n"), Sleep(time.Hour), Exit(5)).Shell(nil)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script, "sh")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	children := fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", cmd.Process.Pid)
+	for ended := false; !ended; {
+		data, err := os.ReadFile(children)
+		if err != nil {
+			t.Skipf("the children of a process aren't to be seen: %v", err)
+		}
+		for _, child := range strings.Fields(string(data)) {
+			pid, err := strconv.Atoi(child)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line, _ := os.ReadFile("/proc/" + child + "/cmdline")
+			if ended = strings.HasPrefix(string(line), "sleep"); ended {
+				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	_ = cmd.Wait()
+	if out.String() != "up\n" || errs.String() != "" || cmd.ProcessState.ExitCode() != 5 {
+		t.Errorf("got %q, %q, %d", out.String(), errs.String(), cmd.ProcessState.ExitCode())
 	}
 }
 
