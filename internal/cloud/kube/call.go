@@ -259,7 +259,14 @@ func (x *Session) send(ctx context.Context, verb string, at Place, query url.Val
 		req.Header.Set("Content-Type", media)
 	}
 	req.Header.Set("Accept", at.accept())
-	return x.client.Do(req)
+	resp, err := x.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		x.ahead.Store(int64(time.Until(at)))
+	}
+	return resp, nil
 }
 
 // lost is the error of a call that has no whole answer. outer is the caller's

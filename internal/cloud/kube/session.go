@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -58,7 +59,13 @@ type Session struct {
 	base     *url.URL
 	// words reads a refusal; see [Service].
 	words func(e *sdk.Error, status int, body []byte) bool
+	// ahead is by how much the server's clock is ahead of ours, in nanoseconds.
+	ahead atomic.Int64
 }
+
+// Now is the time of the API server's clock, as its last answer told, to the second;
+// ours where none did. Times that stand in objects are held against it.
+func (x *Session) Now() time.Time { return time.Now().Add(time.Duration(x.ahead.Load())) }
 
 // accountFolder is where a pod finds the token of its service account.
 // https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/

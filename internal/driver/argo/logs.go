@@ -66,7 +66,9 @@ func (s podSource) Look(ctx context.Context) (podlog.Sight, error) {
 	out := podlog.Sight{Over: w == nil || w.Status.Done()}
 	out.Silent = w != nil && w.Status.Done() && silent(w)
 	for i := range pods {
-		out.Containers = append(out.Containers, podlog.Of(&pods[i], podspec.Main))
+		c := podlog.Of(&pods[i], podspec.Main)
+		c.Ended = c.Ended || podlog.Deserted(&pods[i], podspec.Main, s.p.session.Now())
+		out.Containers = append(out.Containers, c)
 	}
 	return out, nil
 }

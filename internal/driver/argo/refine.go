@@ -17,8 +17,10 @@ import (
 //
 // Told to end a Workflow, Argo tells its own container too, which then reports nothing
 // more: the Workflow completes while a job that takes its time to end still runs.
-func refine(res *sdk.JobStatusResult, pod *corev1.Pod) {
-	if c := podlog.Of(pod, podspec.Main); !c.Ended {
+//
+// A node that has gone says no more: then Argo's word stands. Now is the cluster's time.
+func refine(res *sdk.JobStatusResult, pod *corev1.Pod, now time.Time) {
+	if c := podlog.Of(pod, podspec.Main); !c.Ended && !podlog.Deserted(pod, podspec.Main, now) {
 		res.State, res.Reason, res.ExitCode, res.EndedAt = sdk.StatePending, "", nil, time.Time{}
 		if c.Started {
 			res.State, res.Launches = sdk.StateRunning, 1

@@ -57,7 +57,7 @@ func (p *provider) state(h sdk.JobHandle, w *argo.Workflow, pods map[string]*cor
 	}
 	res := judge(w)
 	if pod := pods[string(w.UID)]; pod != nil {
-		refine(&res, pod)
+		refine(&res, pod, p.session.Now())
 	}
 	return res, nil
 }

@@ -38,7 +38,7 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 	taken := false
 	for i := range s.pods {
 		pod := &s.pods[i]
-		if ended(pod) || pod.Status.StartTime == nil {
+		if ended(pod, s.now) || pod.Status.StartTime == nil {
 			continue
 		}
 		taken = true

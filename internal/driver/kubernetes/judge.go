@@ -30,7 +30,7 @@ func judge(s sight) sdk.JobStatusResult {
 		pod := &s.pods[i]
 		res.Launches += launchesOf(pod)
 		res.OOMObserved = res.OOMObserved || sawOOM(pod)
-		if decides == nil || !ended(pod) || ended(decides) {
+		if decides == nil || !ended(pod, s.now) || ended(decides, s.now) {
 			decides = pod
 		}
 	}
@@ -44,7 +44,7 @@ func judge(s sight) sdk.JobStatusResult {
 	}
 	main := mainOf(decides)
 	res.StartedAt, res.EndedAt = timesOf(main)
-	if !ended(decides) {
+	if !ended(decides, s.now) {
 		res.EndedAt = time.Time{}
 		progress(&res, decides, main)
 		return res
@@ -62,12 +62,12 @@ func judge(s sight) sdk.JobStatusResult {
 // ended reports whether nothing that counts of a pod runs any more. Where the main
 // container is alone its end is the pod's, which has the reason too, so that is
 // waited for; sidecars aren't.
-func ended(pod *corev1.Pod) bool {
+func ended(pod *corev1.Pod, now time.Time) bool {
 	main := mainOf(pod)
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		// At its deadline a pod may be called failed while its container still has its
-		// grace: code and last words are to come.
-		return main == nil || main.State.Running == nil
+		// grace: code and last words are to come, unless its node has gone.
+		return main == nil || main.State.Running == nil || podlog.Deserted(pod, podspec.Main, now)
 	}
 	return main != nil && main.State.Terminated != nil && len(pod.Spec.Containers) > 1
 }
@@ -168,8 +168,12 @@ func end(res *sdk.JobStatusResult, job *batchv1.Job, pod *corev1.Pod, main *core
 		code := int(t.ExitCode)
 		res.ExitCode = &code
 	}
-	if t != nil {
+	deserted := main != nil && main.State.Running != nil
+	switch {
+	case t != nil:
 		res.Message = oneLine(t.Message)
+	case deserted:
+		res.Message = "the pod is over, and its node " + pod.Spec.NodeName + " doesn't tell what became of the container"
 	}
 	finish := func(state sdk.JobState, reason sdk.Reason, words ...string) {
 		res.State, res.Reason = state, reason
@@ -196,6 +200,8 @@ func end(res *sdk.JobStatusResult, job *batchv1.Job, pod *corev1.Pod, main *core
 		finish(sdk.StateFailed, sdk.ReasonTimedOut, pod.Status.Message)
 	case loss != "":
 		finish(sdk.StateFailed, loss, words)
+	case deserted:
+		finish(sdk.StateFailed, sdk.ReasonNodeLost)
 	case t == nil:
 		finish(sdk.StateFailed, sdk.ReasonFailedToStart, pod.Status.Reason, pod.Status.Message, initFailure(pod))
 	case t.Reason == reasonUnknown:

@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/windlass-run/windlass/internal/cloud/kube/podlog"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -95,6 +98,71 @@ func TestF21Ends(t *testing.T) {
 		if !sdk.LegalReason(got.State, got.Reason) {
 			t.Errorf("%s: %s may not be %s", name, got.State, got.Reason)
 		}
+	}
+}
+
+// TestNodeGone: a pod that is over, and whose node doesn't tell what became of the
+// container, is waited for as long as a node may be away; then its end is told without
+// a code. What counts is the cluster's clock.
+func TestNodeGone(t *testing.T) {
+	over := time.Unix(1e9, 0)
+	grace := int64(20)
+	left := func(change ...func(*corev1.Pod)) corev1.Pod {
+		return terminated(corev1.PodFailed, 0, "", append([]func(*corev1.Pod){running, func(p *corev1.Pod) {
+			p.Spec.TerminationGracePeriodSeconds = &grace
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(over)}}
+		}}, change...)...)
+	}
+	for name, k := range map[string]struct {
+		pod    corev1.Pod
+		after  time.Duration
+		state  sdk.JobState
+		reason sdk.Reason
+	}{
+		"within its patience": {left(because("DeadlineExceeded")), podlog.Patience + 20*time.Second, sdk.StateRunning, ""},
+		"deadline":            {left(because("DeadlineExceeded")), podlog.Patience + 21*time.Second, sdk.StateFailed, sdk.ReasonTimedOut},
+		"our cancel":          {left(because("DeadlineExceeded"), noted), podlog.Patience + 21*time.Second, sdk.StateCancelled, sdk.ReasonCancelled},
+		"no more is known":    {left(), podlog.Patience + 21*time.Second, sdk.StateFailed, sdk.ReasonNodeLost},
+		"no condition":        {left(func(p *corev1.Pod) { p.Status.Conditions = nil }), time.Hour, sdk.StateRunning, ""},
+		"still running":       {left(func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }), time.Hour, sdk.StateRunning, ""},
+	} {
+		got := judge(sight{job: &batchv1.Job{}, pods: []corev1.Pod{k.pod}, now: over.Add(k.after)})
+		if got.State != k.state || got.Reason != k.reason || got.ExitCode != nil || got.Launches != 1 {
+			t.Errorf("%s: %s %s, code %v, %d launches", name, got.State, got.Reason, got.ExitCode, got.Launches)
+		}
+		if k.state.Terminal() && got.EndedAt.IsZero() {
+			t.Errorf("%s: no time of its end", name)
+		}
+	}
+}
+
+// TestNodeGoneTold goes through the API: the wait is over once the server's clock says
+// so, and this machine's has no say.
+func TestNodeGoneTold(t *testing.T) {
+	var ahead atomic.Int64
+	w := newWorldAhead(t, nil, &ahead)
+	p := w.Open()
+	grace := 10 * time.Minute // the kubelet has nothing to tell for that long
+	spec := shell("trap '' TERM; echo up; while :; do sleep 0.05; done")
+	spec.Grace = &grace
+	h := w.Run(p, w.Plan(p, spec))
+	w.Running(p, h)
+	w.Eventually("output", func() bool { text, _ := w.Text(p, h, nil); return text == "up\n" })
+	if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("pod that is called failed", func() bool { return w.Status(p, h).Raw["pod.phase"] == string(corev1.PodFailed) })
+	if st := w.Status(p, h); st.State != sdk.StateRunning {
+		t.Errorf("within its grace it is %s", st.State)
+	}
+	ahead.Store(int64(time.Hour))
+	_ = w.Status(p, h) // a look tells the time for the next
+	st := w.Status(p, h)
+	if st.State != sdk.StateCancelled || st.ExitCode != nil || !strings.Contains(st.Message, "doesn't tell") {
+		t.Errorf("got %s %s, code %v: %s", st.State, st.Reason, st.ExitCode, st.Message)
+	}
+	if text, err := w.Follow(t.Context(), p, h, nil); err != nil || text != "up\n" {
+		t.Errorf("the log is %q, %v", text, err)
 	}
 }
 

@@ -47,7 +47,9 @@ func (s logSource) Look(ctx context.Context) (podlog.Sight, error) {
 		out.Silent = st.State == sdk.StateCancelled && len(is.pods) == 0
 	}
 	for i := range is.pods {
-		out.Containers = append(out.Containers, podlog.Of(&is.pods[i], podspec.Main))
+		c := podlog.Of(&is.pods[i], podspec.Main)
+		c.Ended = c.Ended || podlog.Deserted(&is.pods[i], podspec.Main, is.now)
+		out.Containers = append(out.Containers, c)
 	}
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 type sight struct {
 	job  *batchv1.Job // nil when it isn't there
 	pods []corev1.Pod // oldest first
+	now  time.Time    // by the cluster's clock
 }
 
 // look reads an attempt's Job, and then its pods: what the Job says of their end
@@ -38,7 +40,7 @@ func (p *provider) look(ctx context.Context, op string, h sdk.JobHandle) (sight,
 	if err != nil {
 		return s, err
 	}
-	s.pods = owned(pods, h)
+	s.pods, s.now = owned(pods, h), p.session.Now()
 	return s, nil
 }
 

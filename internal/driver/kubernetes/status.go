@@ -73,7 +73,7 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 	}
 	for i, h := range r.Handles {
 		if out.Items[i].Err == nil {
-			out.Items[i].Result, out.Items[i].Err = p.state(h, sight{job: byUID[h.Metadata[keyUID]], pods: owned(pods, h)})
+			out.Items[i].Result, out.Items[i].Err = p.state(h, sight{job: byUID[h.Metadata[keyUID]], pods: owned(pods, h), now: p.session.Now()})
 		}
 	}
 	return out, nil

@@ -2,8 +2,10 @@ package kubernetes
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,9 +35,27 @@ type world struct {
 // config.
 func newWorld(t testing.TB, change map[string]any) *world {
 	t.Helper()
+	return newWorldAhead(t, change, new(atomic.Int64))
+}
+
+// aheadServer is an API server whose clock is ahead of this machine's.
+type aheadServer struct {
+	*pocket.Server
+	by *atomic.Int64 // nanoseconds
+}
+
+// ServeHTTP implements http.Handler.
+func (s aheadServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Date", time.Now().Add(time.Duration(s.by.Load())).UTC().Format(http.TimeFormat))
+	s.Server.ServeHTTP(w, r)
+}
+
+// newWorldAhead is one whose API server's clock is ahead by so many nanoseconds.
+func newWorldAhead(t testing.TB, change map[string]any, by *atomic.Int64) *world {
+	t.Helper()
 	cluster := pocket.New(pocket.Options{Executor: runtest.Contained{Executor: run.NewProcesses(nil)}, Record: true})
 	cluster.TuneKnobs(func(k *pocket.Knobs) { k.Unit, k.FailsEarly = 30*time.Millisecond, true })
-	url := drivertest.Serve(t, cluster)
+	url := drivertest.Serve(t, aheadServer{cluster, by})
 	return &world{cluster: cluster, calls: cluster.Calls(), World: drivertest.New[*provider](t, drivertest.Setup{
 		Driver:      Driver,
 		Config:      map[string]any{"rate": 100000, "log_stall": "300ms"},

@@ -143,6 +143,7 @@ func (s *Server) fail(l *podLife) {
 
 func expire(pod *corev1.Pod) {
 	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodFailed", LastTransitionTime: now()})
 }
 
 // update changes a pod. It reports whether it is there.

@@ -2,6 +2,7 @@ package podlog
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -24,6 +25,37 @@ func Of(pod *corev1.Pod, name string) Container {
 		c.Started = true
 	}
 	return c
+}
+
+// Patience is how long behind its grace a pod that is over may leave open what became
+// of a container. A kubelet that is started again, or a network that comes back, tells
+// it within that.
+const Patience = 10 * time.Minute
+
+// Deserted reports whether a pod that is over has left open for longer than Patience
+// what became of a container: its node has gone. Its last phase promises that the
+// container has ended; nothing more will come. Now is the API server's time.
+// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-phase
+func Deserted(pod *corev1.Pod, name string, now time.Time) bool {
+	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		return false
+	}
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
+	if i < 0 || pod.Status.ContainerStatuses[i].State.Running == nil {
+		return false
+	}
+	// The last condition that changed is that the pod isn't ready any more.
+	var last time.Time
+	for _, c := range pod.Status.Conditions {
+		if c.LastTransitionTime.After(last) {
+			last = c.LastTransitionTime.Time
+		}
+	}
+	grace := 30 * time.Second
+	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
+		grace = time.Duration(*g) * time.Second
+	}
+	return !last.IsZero() && now.Sub(last) > grace+Patience
 }
 
 // Started reports whether a container that is over ever ran. The kubelet writes the
