@@ -63,8 +63,15 @@ func (p *program) clean(provider string) {
 		out, code := p.do("ps", "-a", "--json")
 		return code == 0 && !strings.Contains(out, `"finished_at": null`)
 	})
-	if list, code := p.do("reap", "--dry-run", "--on", provider); code != 0 || strings.Contains(list, "windlass-0") {
-		p.t.Errorf("left on %s (exit %d): %s", provider, code, list)
+	list, code := p.do("reap", "--dry-run", "--on", provider)
+	if code != 0 {
+		p.t.Errorf("reap: exit %d", code)
+	}
+	for line := range strings.Lines(list) {
+		// Other tests work in the namespace that Argo has.
+		if strings.Contains(line, "windlass-0") && !strings.Contains(line, "belongs to another ledger") {
+			p.t.Errorf("left on %s: %s", provider, line)
+		}
 	}
 }
 

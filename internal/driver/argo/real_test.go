@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,9 +107,7 @@ func code(st sdk.JobStatusResult) string {
 // TestReal holds the driver against a real cluster with Argo's own controller and
 // executor. Its parts mostly wait, and share a namespace: each has an owner of its own.
 func TestReal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a cluster of its own: left out by -short")
-	}
+	t.Parallel()
 	c := cluster.Join(t, cluster.Argo)
 	type check struct {
 		name string
@@ -118,8 +115,11 @@ func TestReal(t *testing.T) {
 	}
 	checks := []check{{"exit codes", realExitCodes}, {"cancel", realCancel}, {"cancel early", realCancelEarly}, {"deadline", realDeadline}, {"oom", realOOM},
 		{"TTL", realTTL}, {"text", realText}, {"delete in flight", realDelete}}
-	for i := range shards {
-		checks = append(checks, check{fmt.Sprintf("suite %d of %d", i+1, shards), realSuite(i)})
+	// What these name stands above, with more of what Argo says, or is Kubernetes' own,
+	// which the tests of that driver have.
+	own := []string{"exit-codes", "signal", "cancel-running", "oom", "secret-delivered", "stdin-none", "workdir", "log-text", "log-empty"}
+	for i, names := range drivertest.RealShards(t, shards, own...) {
+		checks = append(checks, check{fmt.Sprintf("suite %d of %d", i+1, shards), realSuite(names)})
 	}
 	for _, k := range checks {
 		t.Run(k.name, func(t *testing.T) {
@@ -344,8 +344,8 @@ func realDelete(t *testing.T, c *cluster.Cluster) {
 // shards is in how many parts the suite runs at once.
 const shards = 6
 
-// realSuite is a part of the suite of the contract.
-func realSuite(shard int) func(t *testing.T, c *cluster.Cluster) {
+// realSuite is the part of the suite of the contract that has these checks.
+func realSuite(names []string) func(t *testing.T, c *cluster.Cluster) {
 	return func(t *testing.T, c *cluster.Cluster) {
 		w := newReal(t, c)
 		marks := w.canMark()
@@ -357,20 +357,11 @@ func realSuite(shard int) func(t *testing.T, c *cluster.Cluster) {
 			spec.Mounts = append(spec.Mounts, marks)
 			return spec, err
 		}
-		h.Second, h.Poll, h.Eventually = time.Second, 300*time.Millisecond, patience
+		h.Second, h.Poll, h.Eventually, h.Only = time.Second, 300*time.Millisecond, patience, names
+		h.Parallel = 4 // each is a pod of four containers
 		// Argo's executor is the first process of the job's container: within 64 MiB the
 		// kernel finds none that is bigger, and kills it in place of a child.
 		h.Memory = 256 << 20
-		for i, k := range providertest.Checks() {
-			if i%shards == shard {
-				h.Only = append(h.Only, k.Name)
-			}
-		}
-		for _, waiver := range waivers() {
-			if slices.Contains(h.Only, waiver.Check) {
-				h.Waivers = append(h.Waivers, waiver)
-			}
-		}
 		providertest.Run(t, h)
 	}
 }
