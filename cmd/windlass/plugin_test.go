@@ -3,14 +3,17 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/testwait"
 )
 
@@ -175,5 +178,63 @@ func TestPluginGoesWithItsKeeper(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "wlplug"+strconv.Itoa(st.PID)+"-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left %q, %v", left, err)
+	}
+}
+
+// TestPluginCommands installs the plugin from an index, lists it, checks it, and finds
+// out when it was changed.
+func TestPluginCommands(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, "off")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := pluginhost.Sum(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := func(sum string) {
+		p.write("index.json", fmt.Sprintf(`{"plugins": [{"name": "pretend", "version": "1.2.3", "services": ["windlass.provider.v1.JobRunnerService"],
+			"programs": [{"os": %q, "arch": %q, "address": %q, "sha256": %q}]}]}`, runtime.GOOS, runtime.GOARCH, "file://"+self, sum))
+	}
+	at := filepath.Join(p.dir, ".local", "share", "windlass", "plugins")
+	index(strings.Repeat("0", 64))
+	if _, code := p.do("plugin", "install", "pretend@1.2.3", "--index", "index.json"); code != 125 && code != 1 {
+		t.Errorf("another program: exit %d", code)
+	}
+	if left, _ := os.ReadDir(at); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	index(sum)
+	if out, code := p.do("plugin", "install", "pretend@1.2.3", "--index", "index.json", "--json"); code != 0 || !strings.Contains(out, sum) || !strings.Contains(out, `"already": false`) {
+		t.Errorf("install: exit %d: %s", code, out)
+	}
+	if out, code := p.do("plugin", "ls"); code != 0 || !strings.Contains(out, "pretend  1.2.3    verified") {
+		t.Errorf("ls: exit %d: %s", code, out)
+	}
+	if out, code := p.do("plugin", "check"); code != 0 || !strings.Contains(out, "ok    pretend: driver: pretend") {
+		t.Errorf("check: exit %d: %s", code, out)
+	}
+	p.write("windlass.yaml", "providers: {stage: {kind: pretend, config: {evidence: 1h}}}\n")
+	if out, code := p.do("run", "--on", "stage", "--image", "any", "--", "exit", "5"); code != 5 {
+		t.Errorf("run: exit %d: %s", code, out)
+	}
+	if err := os.Remove(filepath.Join(at, pretend, pretend)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(at, pretend, pretend), []byte("#!/bin/sh\ntouch "+p.dir+"/evil\n"), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"plugin", "check"}, {"run", "--on", "stage", "--image", "any", "--", "exit", "5"}} {
+		if out, code := p.do(args...); code != 1 && code != 125 {
+			t.Errorf("%q of a program that was changed: exit %d: %s", args, code, out)
+		}
+	}
+	if out, code := p.do("plugin", "ls", "--json"); code != 0 || !strings.Contains(out, `"state": "refused"`) || !strings.Contains(out, "not "+sum) {
+		t.Errorf("ls: exit %d: %s", code, out)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "evil")); err == nil {
+		t.Error("it was started")
 	}
 }

@@ -188,7 +188,7 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 		newAbandon(f, nil), newAdopt(f, nil), newRerun(f, nil), newRm(f, nil), newStep(f))
 	add(groupKeep, newResource(f))
 	add(groupAudit, newLedger(f), newReap(f, nil))
-	add(groupSetup, newInit(f, nil), newDoctor(f, nil), newProvider(f), newConfig(f), newPocket(f), newRunner(f), newExplain(f, nil), newVersion(f, nil), newCompletion(f))
+	add(groupSetup, newInit(f, nil), newDoctor(f, nil), newProvider(f), newPlugin(f), newConfig(f), newPocket(f), newRunner(f), newExplain(f, nil), newVersion(f, nil), newCompletion(f))
 	return root
 }
 

@@ -65,6 +65,7 @@ func jsonCommands() []jsonCommand {
 		{"resource apply --dry-run", []ResourcePlanView{}}, {"resource delete", []ResourceChangeView{}}, {"resource scale", []ResourceChangeView{}},
 		{"resource health", []ResourceHealthView{}}, {"resource troubleshoot", []ResourceTroubleView{}},
 		{"provider ls", []ProviderView{}}, {"provider ls --kinds", []KindView{}}, {"provider check", []CheckView{}},
+		{"plugin ls", []PluginView{}}, {"plugin check", []CheckView{}}, {"plugin install", PluginInstalledView{}},
 		{"provider describe", DescribeView{}}, {"doctor", []CheckView{}}, {"config show", []SettingView{}}, {"config validate", ValidateView{}},
 		{"init", InitView{}}, {"version", VersionView{}}, {"explain", []ExplainView{}}, {"explain ID", ExplainView{}},
 	}

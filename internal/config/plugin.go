@@ -38,6 +38,9 @@ type Plugin struct {
 // ErrUnknownPlugin names the error of a plugin that isn't there.
 const ErrUnknownPlugin = "config.unknown-plugin"
 
+// IsName reports whether a text can name a plugin, a provider or a version.
+func IsName(s string) bool { return checkName(s) == "" }
+
 // checksumPrefix may stand before a checksum.
 const checksumPrefix = "sha256:"
 

@@ -193,7 +193,7 @@ func TestPluginHangsInACall(t *testing.T) {
 func TestPluginAnswersNothing(t *testing.T) {
 	for _, mode := range []string{"stops", "deaf"} {
 		t.Run(mode, func(t *testing.T) {
-			y := newYard(t, mode, func(o *pluginhost.Options) { o.Probe = 300 * time.Millisecond })
+			y := newYard(t, mode, func(o *pluginhost.Options) { o.Probe = time.Second })
 			p := y.open()
 			h := y.run(p, "hang")
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -206,8 +206,10 @@ func TestPluginAnswersNothing(t *testing.T) {
 				t.Error("a process without a socket answered")
 			}
 			testwait.Until(t, patience, "another process", func() bool {
-				st, err := can(t, p, sdk.Runner()).JobStatus(t.Context(), sdk.JobStatusRequest{Handle: h})
-				return err == nil && st.State == sdk.StateRunning
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				st, err := can(t, p, sdk.Runner()).JobStatus(ctx, sdk.JobStatusRequest{Handle: h})
+				return err == nil && st.State == sdk.StateRunning && strings.Count(y.log.String(), "plugin started") > 1
 			})
 		})
 	}
