@@ -63,24 +63,82 @@ func (c *coder) given(field string, m proto.Message) bool {
 // known refuses fields that this program doesn't know: dropping them would drop what
 // somebody set.
 func (c *coder) known(field string, m proto.Message) {
-	walk(field, m.ProtoReflect(), func(at string, m protoreflect.Message) {
-		if len(m.GetUnknown()) > 0 && c.err == nil {
-			code := sdk.FailedPrecondition
-			if c.code == sdk.Internal {
-				code = sdk.Internal
-			}
-			c.err = &sdk.Error{Code: code, Op: c.op, Field: at, Remedy: "use the same version of Windlass on both sides",
-				Err: fmt.Errorf("%s has a field that this program doesn't know", m.Descriptor().Name())}
+	if c.err != nil || !odd(m.ProtoReflect(), hasUnknown, validText) {
+		return
+	}
+	at, name := "", ""
+	walk(field, m.ProtoReflect(), func(place string, m protoreflect.Message) {
+		if hasUnknown(m) && name == "" {
+			at, name = place, string(m.Descriptor().Name())
 		}
 	}, nil)
+	code := sdk.FailedPrecondition
+	if c.code == sdk.Internal {
+		code = sdk.Internal
+	}
+	c.err = &sdk.Error{Code: code, Op: c.op, Field: at, Remedy: "use the same version of Windlass on both sides",
+		Err: fmt.Errorf("%s has a field that this program doesn't know", name)}
 }
 
+// text refuses a text that is not UTF-8.
 func (c *coder) text(field string, m protoreflect.Message) {
+	if c.err != nil || !odd(m, nothing, utf8.ValidString) {
+		return
+	}
+	found := ""
 	walk(field, m, nil, func(at, s string) {
-		if !utf8.ValidString(s) {
-			c.fail(at, "is not UTF-8")
+		if found == "" && !utf8.ValidString(s) {
+			found = at
 		}
 	})
+	c.fail(found, "is not UTF-8")
+}
+
+func hasUnknown(m protoreflect.Message) bool { return len(m.GetUnknown()) > 0 }
+func nothing(protoreflect.Message) bool      { return false }
+func validText(string) bool                  { return true }
+
+// odd reports whether walk would find a message that is bad, or a text that is not good.
+// Every message goes through here, and hardly one is odd: no place is put into words.
+func odd(m protoreflect.Message, bad func(protoreflect.Message) bool, good func(string) bool) bool {
+	if !m.IsValid() {
+		return false
+	}
+	if bad(m) {
+		return true
+	}
+	value := func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if fd.Message() != nil {
+			return odd(v.Message(), bad, good)
+		}
+		return fd.Kind() == protoreflect.StringKind && !good(v.String())
+	}
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		if fd.Message() == nil && fd.Kind() != protoreflect.StringKind || !m.Has(fd) {
+			continue
+		}
+		v := m.Get(fd)
+		found := false
+		switch {
+		case fd.IsMap():
+			v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+				found = value(fd.MapKey(), k.Value()) || value(fd.MapValue(), v)
+				return !found
+			})
+		case fd.IsList():
+			for n := range v.List().Len() {
+				found = found || value(fd, v.List().Get(n))
+			}
+		default:
+			found = value(fd, v)
+		}
+		if found {
+			return true
+		}
+	}
+	return false
 }
 
 // walk visits every message below m that is there, and every text in them. No place
