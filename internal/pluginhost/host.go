@@ -41,6 +41,10 @@ type Options struct {
 	// TempDir is where folders for sockets are made, which need short names; empty is
 	// the system's.
 	TempDir string
+	// MTLS has host and plugin prove themselves by certificates of their own, also where
+	// a private socket does. Then only this process can speak to the plugin. Windows
+	// always has it.
+	MTLS bool
 	// StartTime, Probe and Idle replace StartTime, probeTime and idleTime.
 	StartTime, Probe, Idle time.Duration
 	Clock                  sdk.Clock

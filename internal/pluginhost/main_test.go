@@ -204,7 +204,7 @@ func (r *rogue) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo
 
 // yard is a host with one plugin, called fake.
 type yard struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	host    *pluginhost.Host
 	plugins *pluginhost.Plugins
@@ -231,7 +231,7 @@ func (l *logged) String() string {
 
 // newYard makes a host whose plugin misbehaves as mode says. more are lines of the
 // plugin's entry.
-func newYard(t *testing.T, mode string, set func(*pluginhost.Options), more ...string) *yard {
+func newYard(t testing.TB, mode string, set func(*pluginhost.Options), more ...string) *yard {
 	t.Helper()
 	y := &yard{t: t, dir: t.TempDir(), log: &logged{}}
 	self, err := os.Executable()
@@ -301,7 +301,7 @@ func (y *yard) open() sdk.Provider {
 	return p
 }
 
-func can[T any](t *testing.T, p sdk.Provider, c sdk.Capability[T]) T {
+func can[T any](t testing.TB, p sdk.Provider, c sdk.Capability[T]) T {
 	t.Helper()
 	v, ok := sdk.Of(p, c)
 	if !ok {

@@ -47,6 +47,7 @@ type process struct {
 	// address is its socket; empty where only this process may speak to it.
 	address  string
 	contract Contract
+	mtls     bool
 
 	probing sync.Mutex
 	stop    func()
@@ -76,6 +77,7 @@ func start(ctx context.Context, o *Options, p config.Plugin, env []string) (_ *p
 	cmd := exec.Command(p.Path) //nolint:noctx // it outlives the call that needs it first
 	cmd.Dir = filepath.Dir(p.Path)
 	pr.child = newChild(cmd, pr.words)
+	pr.mtls = o.MTLS || runtime.GOOS == "windows"
 	pr.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  plugin.Handshake(),
 		Plugins:          goplugin.PluginSet{plugin.SetKey: nothing{}},
@@ -85,7 +87,7 @@ func start(ctx context.Context, o *Options, p config.Plugin, env []string) (_ *p
 		StartTimeout: o.StartTime,
 		SkipHostEnv:  true,
 		// A socket in a private folder is reached by this user alone; a port isn't.
-		AutoMTLS:         runtime.GOOS == "windows",
+		AutoMTLS:         pr.mtls,
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
 		GRPCDialOptions:  wire.DialOptions(),
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, sockets string) (runner.Runner, error) {
@@ -134,7 +136,7 @@ func (p *process) connect(ctx context.Context) error {
 		return errors.New("it doesn't speak gRPC")
 	}
 	p.conn = g.Conn
-	if r := p.client.ReattachConfig(); r != nil && r.Addr != nil && r.Addr.Network() == "unix" {
+	if r := p.client.ReattachConfig(); !p.mtls && r != nil && r.Addr != nil && r.Addr.Network() == "unix" {
 		p.address = r.Addr.String()
 	}
 	return nil
