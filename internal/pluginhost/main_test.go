@@ -191,6 +191,7 @@ func (r *rogue) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	case r.mode == "stops" && name == "JobStatus" && !there(r.dir, "stopped"):
 		touch(r.dir, "stopped")
 		stopSelf()
+		select {} // a thread may go on for a moment
 	}
 	return next(ctx, req)
 }
