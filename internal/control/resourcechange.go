@@ -100,9 +100,10 @@ func (c *resourceCall) create(ctx context.Context, out *ResourceOutcome) error {
 			res, err := resourceAsk(ctx, c, "create resource", sdk.CreateResourceRequest{OpID: op, Spec: c.req.Spec}, c.d.CreateResource)
 			return &res.Output, err
 		},
-		// Only the mark of this very change proves it: somebody else may have made one.
-		proven: func(_ context.Context, op sdk.ID, now sdk.ReadResourceResult, err error) bool {
-			return err == nil && now.OpID == op
+		// Only the mark of this very change proves it, since somebody else may have made
+		// one; and it may be half done.
+		proven: func(ctx context.Context, op sdk.ID, now sdk.ReadResourceResult, err error) bool {
+			return err == nil && now.OpID == op && c.asWanted(ctx, now)
 		}})
 }
 
@@ -114,12 +115,13 @@ func (c *resourceCall) update(ctx context.Context, out *ResourceOutcome) error {
 		},
 		// It differed before, and is as wanted now.
 		proven: func(ctx context.Context, _ sdk.ID, now sdk.ReadResourceResult, err error) bool {
-			if err != nil {
-				return false
-			}
-			d, err := c.diff(ctx, now.Output)
-			return err == nil && !d.NeedsUpdate && !d.NeedsReplace
+			return err == nil && c.asWanted(ctx, now)
 		}})
+}
+
+func (c *resourceCall) asWanted(ctx context.Context, now sdk.ReadResourceResult) bool {
+	d, err := c.diff(ctx, now.Output)
+	return err == nil && !d.NeedsUpdate && !d.NeedsReplace
 }
 
 func (c *resourceCall) delete(ctx context.Context, out *ResourceOutcome) error {

@@ -60,6 +60,7 @@ func DriverWith(shared *logtail.Account) sdk.Driver {
 		Schemes:      secretref.Schemes(),
 		// What is resolved here can only be a variable that DescribeTasks shows.
 		VisibleSchemes: secretref.Visible(),
+		Resources:      resourceTypes(),
 		Open: func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 			p, err := open(ctx, r, shared)
 			if err != nil {

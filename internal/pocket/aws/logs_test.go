@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -316,6 +317,44 @@ func TestLogGroups(t *testing.T) {
 		if _, err := c.logs.DeleteLogGroup(t.Context(), &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: sdk.String("jobs")}); code(err) != want {
 			t.Errorf("deleted: %v, want %s", err, want)
 		}
+	}
+}
+
+// TestLogGroupTags: tags come with a group, change and go with it.
+func TestLogGroupTags(t *testing.T) {
+	c := newCloud(t, Options{})
+	arn := groupARN("tagged")
+	if _, err := c.logs.CreateLogGroup(t.Context(), &cloudwatchlogs.CreateLogGroupInput{LogGroupName: sdk.String("tagged"), Tags: map[string]string{"a": "1", "b": "2"},
+		LogGroupClass: types.LogGroupClassInfrequentAccess}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.logs.TagResource(t.Context(), &cloudwatchlogs.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"b": "3", "c": "4"}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.logs.UntagResource(t.Context(), &cloudwatchlogs.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{"a", "none"}}); err != nil {
+		t.Error(err)
+	}
+	got, err := c.logs.ListTagsForResource(t.Context(), &cloudwatchlogs.ListTagsForResourceInput{ResourceArn: &arn})
+	if err != nil || !maps.Equal(got.Tags, map[string]string{"b": "3", "c": "4"}) {
+		t.Errorf("tags %v, %v", got, err)
+	}
+	for _, days := range []*int32{sdk.Int32(7), nil} {
+		if days != nil {
+			_, err = c.logs.PutRetentionPolicy(t.Context(), &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: sdk.String("tagged"), RetentionInDays: days})
+		} else {
+			_, err = c.logs.DeleteRetentionPolicy(t.Context(), &cloudwatchlogs.DeleteRetentionPolicyInput{LogGroupName: sdk.String("tagged")})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		out, err := c.logs.DescribeLogGroups(t.Context(), &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: sdk.String("tagged")})
+		if err != nil || len(out.LogGroups) != 1 || out.LogGroups[0].LogGroupClass != types.LogGroupClassInfrequentAccess ||
+			sdk.ToInt32(out.LogGroups[0].RetentionInDays) != sdk.ToInt32(days) {
+			t.Errorf("groups %v, %v", out, err)
+		}
+	}
+	if _, err := c.logs.DeleteRetentionPolicy(t.Context(), &cloudwatchlogs.DeleteRetentionPolicyInput{LogGroupName: sdk.String("none")}); code(err) != "ResourceNotFoundException" {
+		t.Errorf("retention of no group: %v", err)
 	}
 }
 

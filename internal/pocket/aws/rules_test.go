@@ -117,6 +117,7 @@ func TestRules(t *testing.T) {
 		{"ecs:RunTask", with(run, doc{"taskDefinition": "long", "cluster": "busy", "clientToken": "one"})},
 		{"ecs:DeleteCluster", doc{"cluster": "old"}},
 		{"logs:CreateLogStream", doc{"logGroupName": "jobs", "logStreamName": "s"}},
+		{"logs:TagResource", doc{"resourceArn": groupARN("jobs"), "tags": doc{"one": "v"}}},
 		{"secretsmanager:CreateSecret", doc{"Name": "s", "SecretString": "v", "ClientRequestToken": strings.Repeat("t", 32)}},
 		{"secretsmanager:CreateSecret", doc{"Name": "gone", "SecretString": "v"}}, {"secretsmanager:DeleteSecret", doc{"SecretId": "gone"}},
 		{"ssm:PutParameter", doc{"Name": "p", "Value": "v", "Type": "String"}},
@@ -265,6 +266,10 @@ func TestRules(t *testing.T) {
 		{"logs-forward-token", "logs:GetLogEvents", doc{"logGroupName": "jobs", "logStreamName": "s", "nextToken": "f/" + strings.Repeat("0", 56) + "/s"}},
 		{"logs-prefix-or-pattern", "logs:DescribeLogGroups", doc{"logGroupNamePrefix": "j", "logGroupNamePattern": "j"}},
 		{"logs-order-by", "logs:DescribeLogStreams", doc{"logGroupName": "jobs", "logStreamNamePrefix": "s", "orderBy": "LastEventTime"}},
+		{"logs-tag-prefix", "logs:CreateLogGroup", doc{"logGroupName": "tagged", "tags": doc{"aws:x": "y"}}},
+		{"logs-tags-50", "logs:TagResource", doc{"resourceArn": groupARN("jobs"), "tags": tagDoc(50)}},
+		{"logs-tagged", "logs:UntagResource", doc{"resourceArn": groupARN("nosuch"), "tagKeys": []string{"a"}}},
+		{"logs-tagged-arn", "logs:ListTagsForResource", doc{"resourceArn": strings.Replace(groupARN("jobs"), "log-group", "destination", 1)}},
 		{"logs-retention", "logs:PutRetentionPolicy", doc{"logGroupName": "jobs", "retentionInDays": 2}},
 		{"logs-batch-order", "logs:PutLogEvents", doc{"logGroupName": "jobs", "logStreamName": "s", "logEvents": []doc{event(1, "a"), event(0, "b")}}},
 		{"logs-batch-span", "logs:PutLogEvents", doc{"logGroupName": "jobs", "logStreamName": "s", "logEvents": []doc{event(-25*3600, "a"), event(0, "b")}}},
@@ -334,6 +339,18 @@ func hasTest(t *testing.T, name string) bool {
 // event is a log event some seconds from now.
 func event(seconds int64, message string) doc {
 	return doc{"timestamp": time.Now().Unix()*1000 + seconds*1000, "message": message}
+}
+
+func groupARN(name string) string {
+	return "arn:aws:logs:" + Region + ":" + Account + ":log-group:" + name
+}
+
+func tagDoc(n int) doc {
+	out := doc{}
+	for i := range n {
+		out[fmt.Sprintf("k%d", i)] = "v"
+	}
+	return out
 }
 
 func tags(n int) []doc {

@@ -54,6 +54,8 @@ func TestSnapshots(t *testing.T) {
 		{"cloudwatchlogs", map[string]output{
 			"CreateLogGroup": &cloudwatchlogs.CreateLogGroupOutput{}, "DeleteLogGroup": &cloudwatchlogs.DeleteLogGroupOutput{},
 			"DescribeLogGroups": &cloudwatchlogs.DescribeLogGroupsOutput{}, "PutRetentionPolicy": &cloudwatchlogs.PutRetentionPolicyOutput{},
+			"DeleteRetentionPolicy": &cloudwatchlogs.DeleteRetentionPolicyOutput{}, "TagResource": &cloudwatchlogs.TagResourceOutput{},
+			"UntagResource": &cloudwatchlogs.UntagResourceOutput{}, "ListTagsForResource": &cloudwatchlogs.ListTagsForResourceOutput{},
 			"CreateLogStream": &cloudwatchlogs.CreateLogStreamOutput{}, "DescribeLogStreams": &cloudwatchlogs.DescribeLogStreamsOutput{},
 			"PutLogEvents": &cloudwatchlogs.PutLogEventsOutput{}, "GetLogEvents": &cloudwatchlogs.GetLogEventsOutput{},
 			"FilterLogEvents": &cloudwatchlogs.FilterLogEventsOutput{}}},

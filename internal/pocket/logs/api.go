@@ -1,7 +1,9 @@
 package logs
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +28,10 @@ func New(o Options) (*Service, error) {
 		awsjson.Handle(schemas.DeleteLogGroup, schemas.DeleteLogGroupRequest, s.deleteLogGroup),
 		awsjson.Handle(schemas.DescribeLogGroups, schemas.DescribeLogGroupsRequest, s.describeLogGroups),
 		awsjson.Handle(schemas.PutRetentionPolicy, schemas.PutRetentionPolicyRequest, s.putRetentionPolicy),
+		awsjson.Handle(schemas.DeleteRetentionPolicy, schemas.DeleteRetentionPolicyRequest, s.deleteRetentionPolicy),
+		awsjson.Handle(schemas.TagResource, schemas.TagResourceRequest, s.tagResource),
+		awsjson.Handle(schemas.UntagResource, schemas.UntagResourceRequest, s.untagResource),
+		awsjson.Handle(schemas.ListTagsForResource, schemas.ListTagsForResourceRequest, s.listTagsForResource),
 		awsjson.Handle(schemas.CreateLogStream, schemas.CreateLogStreamRequest, s.createLogStream),
 		awsjson.Handle(schemas.DescribeLogStreams, schemas.DescribeLogStreamsRequest, s.describeLogStreams),
 		awsjson.Handle(schemas.PutLogEvents, schemas.PutLogEventsRequest, s.putLogEvents),
@@ -62,12 +68,15 @@ func (s *Service) groupName(name, identifier *string) (string, error) {
 }
 
 func (s *Service) createLogGroup(_ context.Context, _ awsjson.Call, in *cloudwatchlogs.CreateLogGroupInput) (*cloudwatchlogs.CreateLogGroupOutput, error) {
+	if err := checkTags(nil, in.Tags); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.groups[*in.LogGroupName]; ok {
 		return nil, refuse(ruleGroupExists, "The specified log group already exists")
 	}
-	s.groups[*in.LogGroupName] = &group{Name: *in.LogGroupName, Created: milliseconds(s.now()), Streams: map[string]*stream{}}
+	s.groups[*in.LogGroupName] = &group{Name: *in.LogGroupName, Created: milliseconds(s.now()), Class: in.LogGroupClass, Tags: maps.Clone(in.Tags), Streams: map[string]*stream{}}
 	return &cloudwatchlogs.CreateLogGroupOutput{}, nil
 }
 
@@ -99,6 +108,17 @@ func (s *Service) putRetentionPolicy(_ context.Context, _ awsjson.Call, in *clou
 	}
 	g.Retention = in.RetentionInDays
 	return &cloudwatchlogs.PutRetentionPolicyOutput{}, nil
+}
+
+func (s *Service) deleteRetentionPolicy(_ context.Context, _ awsjson.Call, in *cloudwatchlogs.DeleteRetentionPolicyInput) (*cloudwatchlogs.DeleteRetentionPolicyOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, ok := s.groups[*in.LogGroupName]
+	if !ok {
+		return nil, noGroup()
+	}
+	g.Retention = nil
+	return &cloudwatchlogs.DeleteRetentionPolicyOutput{}, nil
 }
 
 func (s *Service) createLogStream(_ context.Context, _ awsjson.Call, in *cloudwatchlogs.CreateLogStreamInput) (*cloudwatchlogs.CreateLogStreamOutput, error) {
@@ -163,7 +183,7 @@ func (s *Service) describeLogGroups(_ context.Context, _ awsjson.Call, in *cloud
 			}
 		}
 		out.LogGroups = append(out.LogGroups, types.LogGroup{Arn: &arn, LogGroupArn: &bare, LogGroupName: &g.Name, CreationTime: &g.Created,
-			MetricFilterCount: &filters, RetentionInDays: g.Retention, StoredBytes: &size, LogGroupClass: types.LogGroupClassStandard})
+			MetricFilterCount: &filters, RetentionInDays: g.Retention, StoredBytes: &size, LogGroupClass: cmp.Or(g.Class, types.LogGroupClassStandard)})
 	}
 	return out, nil
 }

@@ -18,6 +18,11 @@ const (
 	ruleSpan         = "logs-batch-span"
 	ruleSize         = "logs-batch-size"
 
+	ruleTagPrefix  = "logs-tag-prefix"
+	ruleTags50     = "logs-tags-50"
+	ruleTagged     = "logs-tagged"
+	ruleTaggedForm = "logs-tagged-arn"
+
 	ruleFilterNames   = "logs-filter-streams"
 	ruleFilterToken   = "logs-filter-token"
 	ruleFilterPattern = "logs-filter-pattern"
@@ -51,6 +56,10 @@ func Rules() awsjson.Rules {
 		row(ruleOrder, invalidParameter, "Events of a batch are in the order of their times.", "API_PutLogEvents.html"),
 		row(ruleSpan, invalidParameter, "A batch spans up to 24 hours.", "API_PutLogEvents.html"),
 		row(ruleSize, invalidParameter, "A batch has up to 1,048,576 bytes, with 26 more for each event.", "API_PutLogEvents.html"),
+		row(ruleTagPrefix, invalidParameter, "No tag begins with aws:.", "API_TagResource.html"),
+		row(ruleTags50, "TooManyTagsException", "A group has up to 50 tags.", "API_TagResource.html"),
+		row(ruleTagged, notFound, "What is tagged must exist.", "API_TagResource.html"),
+		row(ruleTaggedForm, invalidParameter, "A group is tagged by its ARN, without :* at the end.", "API_TagResource.html"),
 		row(ruleFilterNames, invalidParameter, "FilterLogEvents takes names of streams or a prefix, not both.", "API_FilterLogEvents.html"),
 		row(ruleFilterToken, invalidParameter, "nextToken is one that FilterLogEvents gave within 24 hours.", "API_FilterLogEvents.html"),
 		row(ruleFilterPattern, invalidParameter, "The pocket cloud has no filter patterns.", "API_FilterLogEvents.html"),

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
 )
 
@@ -34,6 +36,8 @@ type group struct {
 	Name      string
 	Created   int64 // milliseconds
 	Retention *int32
+	Class     types.LogGroupClass // empty is standard
+	Tags      map[string]string
 	Streams   map[string]*stream
 }
 
