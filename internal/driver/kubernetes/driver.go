@@ -37,6 +37,7 @@ func Driver() sdk.Driver {
 		Guarantees:   guarantees(),
 		Support:      support(),
 		Schemes:      []string{podspec.SchemeKube, podspec.SchemeEnv, podspec.SchemeFile},
+		Resources:    resourceTypes(),
 		Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 			p, err := open(r, budgets)
 			if err != nil {

@@ -26,6 +26,9 @@ func fixtures() []fixture {
 	}
 }
 
+// namespaceUID is that of the only namespace.
+const namespaceUID = "6e2d1f9c-4b57-4a83-9d10-7c0f5a3b8e21"
+
 // Account is the service account of the namespace beside the default one.
 const Account = "jobs"
 
@@ -53,9 +56,13 @@ func (s *Server) stand(c call) (any, error) {
 		return nil, absent(c.resource, c.name)
 	}
 	meta := metav1.ObjectMeta{Name: c.name}
-	if c.resource == "namespaces" && s.knobs.Terminating {
-		at := now()
-		meta.DeletionTimestamp = &at
+	if c.resource == "namespaces" {
+		// https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-metadata-name
+		meta.UID, meta.Labels = namespaceUID, map[string]string{"kubernetes.io/metadata.name": c.name}
+		if s.knobs.Terminating {
+			at := now()
+			meta.DeletionTimestamp = &at
+		}
 	}
 	return metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: meta}, nil
 }
