@@ -18,6 +18,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func serve(t *testing.T) (*Server, func(method, path, media, body string) (int, string)) {
 	t.Helper()
 	s := New(Options{Executor: run.NewProcesses(nil)})
+	return s, serveOn(t, s)
+}
+
+// serveOn serves a server until the test is over, and gives what calls it.
+func serveOn(t *testing.T, s *Server) func(method, path, media, body string) (int, string) {
 	web := httptest.NewServer(s)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	t.Cleanup(func() {
@@ -26,7 +31,7 @@ func serve(t *testing.T) (*Server, func(method, path, media, body string) (int, 
 			t.Error(err)
 		}
 	})
-	return s, func(method, path, media, body string) (int, string) {
+	return func(method, path, media, body string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, web.URL+path, strings.NewReader(body))
 		if err != nil {

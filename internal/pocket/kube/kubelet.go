@@ -19,8 +19,11 @@ type podLife struct {
 	pokes chan struct{}
 	// deleted and evicted are asked for; expired is past its deadline.
 	deleted, evicted, expired bool
-	began                     time.Time
-	container                 run.Container
+	// unpulled is what the registry says of an image that isn't to be had. A kubelet
+	// would ask again for ever; this one waits as long, and asks once.
+	unpulled  string
+	began     time.Time
+	container run.Container
 }
 
 func (l *podLife) poke() {
@@ -98,6 +101,14 @@ func (s *Server) live(l *podLife, spec corev1.PodSpec) {
 	out, errs := &lineWriter{s: s, log: log}, &lineWriter{s: s, log: log, errs: true}
 	rs.Stdout, rs.Stderr = out, errs
 	running, err := s.exec.Start(s.ctx, rs)
+	var se *run.StartError
+	if errors.As(err, &se) && se.Phase == run.Pull {
+		s.mu.Lock()
+		l.unpulled = se.Text
+		s.mu.Unlock()
+		s.environment(l, &spec) // until its end
+		return
+	}
 	if err != nil {
 		s.unstarted(l, err)
 		return
@@ -210,6 +221,9 @@ func (s *Server) environment(l *podLife, spec *corev1.PodSpec) ([]corev1.EnvVar,
 	for {
 		s.mu.Lock()
 		reason, message := s.knobs.NoImage, "failed to pull and unpack image: not found"
+		if l.unpulled != "" {
+			reason, message = "ErrImagePull", l.unpulled
+		}
 		var env []corev1.EnvVar
 		if reason == "" {
 			env, message = s.values(spec.Containers[0].Env)
