@@ -116,7 +116,7 @@ func below(rows ...string) []string { return append(rows, parts...) }
 
 // environment names the packages that may read the process's environment,
 // beside test files. In failpoint it is only under a build tag for crash tests.
-var environment = []string{"internal/config", "internal/credential", "internal/failpoint", "internal/testneed"}
+var environment = []string{"internal/config", "internal/credential", "internal/failpoint", "internal/testneed", "sdk/plugin/cookie"}
 
 // vague are package names that say nothing of what the package is for.
 var vague = []string{"base", "common", "helper", "helpers", "misc", "shared", "types", "util", "utils"}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin/cookie"
 	"github.com/windlass-run/windlass/sdk/plugin/wire"
 )
 
@@ -48,8 +49,7 @@ func serve(d sdk.Driver, options []Option) error {
 	if err != nil {
 		return err
 	}
-	//nolint:forbidigo // The handshake is a variable: by it alone a process knows that a host started it.
-	if os.Getenv(CookieKey) != CookieValue {
+	if !cookie.Is(CookieKey, CookieValue) {
 		return errors.New(s.introduction(filepath.Base(self)))
 	}
 	goplugin.Serve(&goplugin.ServeConfig{
