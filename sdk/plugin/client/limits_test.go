@@ -81,9 +81,9 @@ func of[C any](t *testing.T, p sdk.Provider, c sdk.Capability[C]) C {
 // sized is a status whose message on the wire has at least so many bytes. No one value
 // of it is so long that it would be cut.
 func sized(n int) sdk.JobStatusResult {
-	raw := map[string]string{}
+	raw, word := map[string]string{}, strings.Repeat("x", wire.MaxWord)
 	for i := range n/wire.MaxWord + 1 {
-		raw[fmt.Sprintf("word %d", i)] = strings.Repeat("x", wire.MaxWord)
+		raw[fmt.Sprintf("word %d", i)] = word
 	}
 	return sdk.JobStatusResult{State: sdk.StateFailed, Reason: sdk.ReasonNonzeroExit, ExitCode: new(3), Launches: 1, Raw: raw}
 }

@@ -19,10 +19,13 @@ const (
 	maxWords = 1 << 10
 )
 
+// clip makes words for people UTF-8, and cuts them to n bytes. What is beyond isn't even
+// looked at.
 func clip(s string, n int) string {
-	s = plain(s)
-	if len(s) > n {
-		s = plain(s[:n-len("...")-2]) + "..."
+	long := len(s) > n
+	s = plain(s[:min(len(s), n)])
+	if long || len(s) > n {
+		s = plain(s[:min(len(s), n-len("...")-2)]) + "..."
 	}
 	return s
 }
