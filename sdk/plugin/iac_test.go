@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -449,6 +450,40 @@ func TestPublishedLogEnds(t *testing.T) {
 			t.Errorf("%s: then came %v, %v", how, m, err)
 		}
 	}
+}
+
+// endless is a log that never ends, and never waits.
+type endless struct{ bytes *atomic.Int64 }
+
+func (e endless) JobLogs(context.Context, sdk.JobLogsRequest) iter.Seq2[sdk.LogItem, error] {
+	return func(yield func(sdk.LogItem, error) bool) {
+		line := []byte(strings.Repeat("x", 1<<16))
+		for yield(sdk.LogItem{Entry: &sdk.LogChunk{Stream: "stdout", Data: line, LineEnd: sdk.LineEndKept}}, nil) {
+			e.bytes.Add(int64(len(line)))
+		}
+	}
+}
+
+// TestPublishedLogWaits reads nothing of a log that floods: the driver waits.
+func TestPublishedLogWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := endless{&atomic.Int64{}}
+		h := publish(t, fake.Settings{}, map[string]any{"JobLogger": log}, plugintest.ServePipe)
+		h.initialize()
+		ctx, leave := context.WithCancel(t.Context())
+		stream := must(h.jobs.JobLogs(ctx, h.run("hang")))(t)
+		synctest.Wait() // would go on for ever
+		if n := log.bytes.Load(); n == 0 || n > 4*wire.StreamWindow {
+			t.Errorf("%d bytes are under way", n)
+		}
+		for range 100 {
+			if m := must(stream.Recv())(t); len(m.GetData()) != 1<<16 {
+				t.Errorf("a message of %d bytes", len(m.GetData()))
+			}
+		}
+		leave()
+		synctest.Wait()
+	})
 }
 
 // TestPublishedSweep removes what hosts of that wire left behind, once it has ended and

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/iacpb"
@@ -150,6 +151,35 @@ func FuzzHandle(f *testing.F) {
 		}
 		if again, err := decodeHandle(m); err != nil || !reflect.DeepEqual(again, h) {
 			t.Errorf("%q became %+v, then %+v, %v", text, h, again, err)
+		}
+	})
+}
+
+// FuzzJobSpec reads messages of any kind: an error that is InvalidArgument, or a job
+// that can be stored.
+func FuzzJobSpec(f *testing.F) {
+	for _, m := range []*iacpb.JobSpec{{}, {Name: "n", Kind: "EPHEMERAL", RunCommand: "x", TimeoutSeconds: 5}, {Cron: "x"},
+		{EnvVarsSecret: map[string]string{"A": "secret://env/A"}, Termination: &iacpb.JobTerminationSpec{GracePeriodSeconds: 1}}} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m := &iacpb.JobSpec{}
+		if proto.Unmarshal(b, m) != nil {
+			return
+		}
+		s, err := jobSpec(m, native())
+		if err != nil {
+			if !errors.Is(err, sdk.InvalidArgument) {
+				t.Errorf("%v: %v", m, err)
+			}
+			return
+		}
+		if _, err := s.Encode(); err != nil {
+			t.Errorf("%v: %v", m, err)
 		}
 	})
 }
