@@ -82,7 +82,10 @@ func (s *Server) servicesOf(capability string) []func(grpc.ServiceRegistrar) {
 	case sdk.Renewer().String():
 		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterExpiryRenewerServiceServer(r, &renewer{s: s}) }}
 	case sdk.Resources().String():
-		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterResourceDriverServiceServer(r, &resources{s: s}) }}
+		return []register{
+			func(r grpc.ServiceRegistrar) { pb.RegisterResourceDriverServiceServer(r, &resources{s: s}) },
+			func(r grpc.ServiceRegistrar) { iacpb.RegisterResourceDriverServer(r, &iacResources{p: s.iac}) },
+		}
 	case sdk.Troubleshooting().String():
 		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterTroubleshooterServiceServer(r, &troubleshooter{s: s}) }}
 	}

@@ -28,12 +28,13 @@ import (
 
 // publishedOf are the published services by the capability that brings them.
 func publishedOf() map[string]string {
-	return map[string]string{"JobRunner": iacpb.IaCProviderRunner_ServiceDesc.ServiceName, "JobCanceler": iacpb.IaCProviderJobCanceler_ServiceDesc.ServiceName}
+	return map[string]string{"JobRunner": iacpb.IaCProviderRunner_ServiceDesc.ServiceName, "JobCanceler": iacpb.IaCProviderJobCanceler_ServiceDesc.ServiceName,
+		"ResourceDriver": iacpb.ResourceDriver_ServiceDesc.ServiceName}
 }
 
 // unserved are the published services that no capability has yet.
 func unserved() []string {
-	return []string{iacpb.IaCProviderLogCapture_ServiceDesc.ServiceName, iacpb.ResourceDriver_ServiceDesc.ServiceName}
+	return []string{iacpb.IaCProviderLogCapture_ServiceDesc.ServiceName}
 }
 
 func servicesOf(capabilities []string) []string {

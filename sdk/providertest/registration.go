@@ -23,6 +23,8 @@ func publishedService(capability string) string {
 		return publishedServices + "IaCProviderRunner"
 	case sdk.Canceler().String():
 		return publishedServices + "IaCProviderJobCanceler"
+	case sdk.Resources().String():
+		return publishedServices + "ResourceDriver"
 	}
 	return ""
 }

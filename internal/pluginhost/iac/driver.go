@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -83,6 +84,8 @@ type conn struct {
 	// ready is held by who initializes; told is what it was initialized with.
 	ready chan struct{}
 	told  json.RawMessage
+	// untroubled remembers that Troubleshoot was Unimplemented: it isn't there.
+	untroubled atomic.Bool
 }
 
 func (c *conn) serves(service string) bool { return slices.Contains(c.services, service) }
@@ -176,6 +179,14 @@ func (p *provider) AskCapability(name string) any {
 		}
 	case sdk.Canceler().String():
 		if p.conn.serves(serviceRunner) && p.conn.serves(serviceCanceler) {
+			return p
+		}
+	case sdk.Resources().String():
+		if p.conn.serves(serviceResources) {
+			return p
+		}
+	case sdk.Troubleshooting().String():
+		if p.conn.serves(serviceResources) && !p.conn.untroubled.Load() {
 			return p
 		}
 	}

@@ -1,0 +1,280 @@
+//go:build linux
+
+package iac_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/windlass-run/windlass/internal/pluginhost/iac"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin"
+	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/iacpb"
+	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
+)
+
+// mirror is a provider of ours that keeps what it was asked, and answers with all
+// members set.
+type mirror struct {
+	asked any
+	ops   []sdk.ID
+}
+
+func (m *mirror) Info() sdk.Info { return sdk.Info{Name: "mirror", Kind: "mirror"} }
+func (m *mirror) Check(context.Context, sdk.CheckRequest) (sdk.CheckResult, error) {
+	return sdk.CheckResult{}, nil
+}
+func (m *mirror) Close() error { return nil }
+
+func fullOutput() sdk.ResourceOutput {
+	return sdk.ResourceOutput{Name: "n é", Type: "box", ProviderID: "id", Outputs: json.RawMessage(`{ "a" : 1.50, "b":"<&>" }`), Sensitive: map[string]bool{"a": true, "b": false}, Status: "up"}
+}
+
+func (m *mirror) CreateResource(_ context.Context, r sdk.CreateResourceRequest) (sdk.CreateResourceResult, error) {
+	m.ops, r.OpID = append(m.ops, r.OpID), sdk.ID{}
+	m.asked = r
+	return sdk.CreateResourceResult{Output: fullOutput()}, nil
+}
+
+func (m *mirror) ReadResource(_ context.Context, r sdk.ReadResourceRequest) (sdk.ReadResourceResult, error) {
+	m.asked = r
+	return sdk.ReadResourceResult{Output: fullOutput()}, nil
+}
+
+func (m *mirror) UpdateResource(_ context.Context, r sdk.UpdateResourceRequest) (sdk.UpdateResourceResult, error) {
+	m.ops, r.OpID = append(m.ops, r.OpID), sdk.ID{}
+	m.asked = r
+	return sdk.UpdateResourceResult{Output: fullOutput()}, nil
+}
+
+func (m *mirror) DeleteResource(_ context.Context, r sdk.DeleteResourceRequest) (sdk.DeleteResourceResult, error) {
+	m.ops, r.OpID = append(m.ops, r.OpID), sdk.ID{}
+	m.asked = r
+	return sdk.DeleteResourceResult{}, nil
+}
+
+func fullDiff() sdk.DiffResourceResult {
+	return sdk.DiffResourceResult{NeedsUpdate: true, NeedsReplace: true, Changes: []sdk.FieldChange{{Path: "a.b", Old: json.RawMessage(`1`), New: json.RawMessage(`{"x": 2}`), ForceNew: true}, {Path: "c"}}}
+}
+
+func (m *mirror) DiffResource(_ context.Context, r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
+	m.asked = r
+	return fullDiff(), nil
+}
+
+func (m *mirror) ScaleResource(_ context.Context, r sdk.ScaleResourceRequest) (sdk.ScaleResourceResult, error) {
+	m.ops, r.OpID = append(m.ops, r.OpID), sdk.ID{}
+	m.asked = r
+	return sdk.ScaleResourceResult{Output: fullOutput()}, nil
+}
+
+func (m *mirror) HealthCheckResource(_ context.Context, r sdk.HealthCheckResourceRequest) (sdk.HealthCheckResourceResult, error) {
+	m.asked = r
+	return sdk.HealthCheckResourceResult{Healthy: true, Message: "fine"}, nil
+}
+
+func (m *mirror) SensitiveKeys(_ context.Context, r sdk.SensitiveKeysRequest) (sdk.SensitiveKeysResult, error) {
+	m.asked = r
+	return sdk.SensitiveKeysResult{Keys: []string{"a", "b"}}, nil
+}
+
+func fullDiagnostics() []sdk.Diagnostic {
+	return []sdk.Diagnostic{{ID: "1", Phase: "start", Cause: "why", At: time.Unix(1_700_000_000, 5).UTC(), Detail: "more"}, {Cause: "x"}}
+}
+
+func (m *mirror) TroubleshootResource(_ context.Context, r sdk.TroubleshootResourceRequest) (sdk.TroubleshootResourceResult, error) {
+	m.asked = r
+	return sdk.TroubleshootResourceResult{Diagnostics: fullDiagnostics()}, nil
+}
+
+// published opens a driver of ours through the published wire, both ends ours.
+func published(t *testing.T, register func(grpc.ServiceRegistrar), services ...string) sdk.Provider {
+	t.Helper()
+	services = append(services, pb.IaCProviderRequired_ServiceDesc.ServiceName)
+	d, err := iac.Driver(iac.Plugin{Kind: "mirror", Conn: plugintest.Serve(t, register), Services: services})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Open(t.Context(), sdk.OpenRequest{Name: "theirs", Owner: "me", LedgerID: "l", StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func served(t *testing.T, m *mirror) func(grpc.ServiceRegistrar) {
+	return func(r grpc.ServiceRegistrar) {
+		s, err := plugin.Register(r, sdk.Driver{Kind: "mirror", Capabilities: sdk.CapabilitiesOf[*mirror](),
+			Open: func(context.Context, sdk.OpenRequest) (sdk.Provider, error) { return m, nil }})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = s.Close() })
+	}
+}
+
+// TestResourcesRoundTrip sends every verb with every field set over the published wire
+// there and back: what that wire lacks (the ID of a change) is all that is lost.
+func TestResourcesRoundTrip(t *testing.T) {
+	m := &mirror{}
+	p := published(t, served(t, m), pb.ResourceDriver_ServiceDesc.ServiceName)
+	d, ok := sdk.Of(p, sdk.Resources())
+	if !ok {
+		t.Fatal("there is no ResourceDriver")
+	}
+	tr, ok := sdk.Of(p, sdk.Troubleshooting())
+	if !ok {
+		t.Fatal("there is no Troubleshooter")
+	}
+	ctx, op := t.Context(), sdk.NewIDSource(sdk.SystemClock()).NewID()
+	spec := sdk.ResourceSpec{Name: "n é", Type: "box", Config: json.RawMessage(`{ "z" : 1e400, "a":[1, 2] }`), Size: "large",
+		Hints: sdk.ResourceHints{CPU: "1", Memory: "2", Storage: "3"}, DependsOn: []string{"x", "y"}}
+	ref := sdk.ResourceRef{Name: "n", Type: "box", ProviderID: "id"}
+	check := func(what string, got, want any, err error, asked any) {
+		t.Helper()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s gave\n%+v, %v\nwant\n%+v", what, got, err, want)
+		}
+		if !reflect.DeepEqual(m.asked, asked) {
+			t.Errorf("%s asked\n%+v\nwant\n%+v", what, m.asked, asked)
+		}
+	}
+	created, err := d.CreateResource(ctx, sdk.CreateResourceRequest{OpID: op, Spec: spec})
+	check("create", created.Output, fullOutput(), err, sdk.CreateResourceRequest{Spec: spec})
+	read, err := d.ReadResource(ctx, sdk.ReadResourceRequest{Ref: ref})
+	check("read", read, sdk.ReadResourceResult{Output: fullOutput()}, err, sdk.ReadResourceRequest{Ref: ref})
+	updated, err := d.UpdateResource(ctx, sdk.UpdateResourceRequest{OpID: op, Ref: ref, Spec: spec})
+	check("update", updated.Output, fullOutput(), err, sdk.UpdateResourceRequest{Ref: ref, Spec: spec})
+	_, err = d.DeleteResource(ctx, sdk.DeleteResourceRequest{OpID: op, Ref: ref})
+	check("delete", nil, nil, err, sdk.DeleteResourceRequest{Ref: ref})
+	diff, err := d.DiffResource(ctx, sdk.DiffResourceRequest{Desired: spec, Current: fullOutput()})
+	check("diff", diff, fullDiff(), err, sdk.DiffResourceRequest{Desired: spec, Current: fullOutput()})
+	scaled, err := d.ScaleResource(ctx, sdk.ScaleResourceRequest{OpID: op, Ref: ref, Replicas: math.MaxInt32})
+	check("scale", scaled.Output, fullOutput(), err, sdk.ScaleResourceRequest{Ref: ref, Replicas: math.MaxInt32})
+	health, err := d.HealthCheckResource(ctx, sdk.HealthCheckResourceRequest{Ref: ref})
+	check("health", health, sdk.HealthCheckResourceResult{Healthy: true, Message: "fine"}, err, sdk.HealthCheckResourceRequest{Ref: ref})
+	keys, err := d.SensitiveKeys(ctx, sdk.SensitiveKeysRequest{Type: "box"})
+	check("sensitive keys", keys.Keys, []string{"a", "b"}, err, sdk.SensitiveKeysRequest{Type: "box"})
+	why, err := tr.TroubleshootResource(ctx, sdk.TroubleshootResourceRequest{Ref: ref, FailureMessage: "it failed"})
+	check("troubleshoot", why.Diagnostics, fullDiagnostics(), err, sdk.TroubleshootResourceRequest{Ref: ref, FailureMessage: "it failed"})
+	// Our server brings an ID of its own to each change.
+	seen := map[sdk.ID]bool{}
+	for _, id := range m.ops {
+		if id.IsZero() || seen[id] {
+			t.Errorf("the changes had the IDs %v", m.ops)
+		}
+		seen[id] = true
+	}
+	before := len(m.ops)
+	for _, n := range []int{-1, math.MaxInt32 + 1} {
+		if _, err := d.ScaleResource(ctx, sdk.ScaleResourceRequest{OpID: op, Ref: ref, Replicas: n}); !errors.Is(err, sdk.InvalidArgument) {
+			t.Errorf("scale to %d: %v", n, err)
+		}
+	}
+	if len(m.ops) != before {
+		t.Error("a number out of range was sent")
+	}
+}
+
+// theirs is a published plugin that has no more of ResourceDriver than what it must.
+type theirs struct {
+	pb.UnimplementedIaCProviderRequiredServer
+	pb.UnimplementedResourceDriverServer
+	troubled atomic.Int64
+}
+
+func (*theirs) Initialize(context.Context, *pb.InitializeRequest) (*pb.InitializeResponse, error) {
+	return &pb.InitializeResponse{}, nil
+}
+
+func (*theirs) Name(context.Context, *pb.NameRequest) (*pb.NameResponse, error) {
+	return &pb.NameResponse{Name: "theirs"}, nil
+}
+
+func (*theirs) Version(context.Context, *pb.VersionRequest) (*pb.VersionResponse, error) {
+	return &pb.VersionResponse{Version: "1"}, nil
+}
+
+func (*theirs) Capabilities(context.Context, *pb.CapabilitiesRequest) (*pb.CapabilitiesResponse, error) {
+	return &pb.CapabilitiesResponse{ComputePlanVersion: "v2"}, nil
+}
+
+func (*theirs) Read(_ context.Context, m *pb.ResourceReadRequest) (*pb.ResourceReadResponse, error) {
+	if m.GetRef().GetName() == "empty" {
+		return &pb.ResourceReadResponse{}, nil
+	}
+	return nil, status.Error(codes.NotFound, "no such box")
+}
+
+func (x *theirs) Troubleshoot(context.Context, *pb.TroubleshootRequest) (*pb.TroubleshootResponse, error) {
+	x.troubled.Add(1)
+	return nil, status.Error(codes.Unimplemented, "unknown method Troubleshoot")
+}
+
+// TestTroubleshootAbsent: an Unimplemented reply means that it isn't there, which is
+// remembered: it is asked once.
+func TestTroubleshootAbsent(t *testing.T) {
+	x := &theirs{}
+	p := published(t, func(r grpc.ServiceRegistrar) {
+		pb.RegisterIaCProviderRequiredServer(r, x)
+		pb.RegisterResourceDriverServer(r, x)
+	}, pb.ResourceDriver_ServiceDesc.ServiceName)
+	tr, ok := sdk.Of(p, sdk.Troubleshooting())
+	if !ok {
+		t.Fatal("it isn't there before it was asked for")
+	}
+	ref := sdk.ResourceRef{Name: "a", Type: "box"}
+	for range 3 {
+		_, err := tr.TroubleshootResource(t.Context(), sdk.TroubleshootResourceRequest{Ref: ref})
+		if !errors.Is(err, sdk.Unimplemented) || !strings.Contains(err.Error(), "Troubleshooter") || !strings.Contains(err.Error(), "theirs") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if n := x.troubled.Load(); n != 1 || sdk.Has(p, sdk.Troubleshooting().String()) {
+		t.Errorf("it was asked %d times, and is there: %t", n, sdk.Has(p, sdk.Troubleshooting().String()))
+	}
+	d, _ := sdk.Of(p, sdk.Resources())
+	if _, err := d.ReadResource(t.Context(), sdk.ReadResourceRequest{Ref: ref}); !errors.Is(err, sdk.NotFound) {
+		t.Errorf("read: %v", err)
+	}
+	// A reply without what it is about proves nothing.
+	if _, err := d.ReadResource(t.Context(), sdk.ReadResourceRequest{Ref: sdk.ResourceRef{Name: "empty", Type: "box"}}); err == nil || sdk.IsClear(err) {
+		t.Errorf("an empty reply: %v", err)
+	}
+	if _, err := d.SensitiveKeys(t.Context(), sdk.SensitiveKeysRequest{Type: "box"}); !errors.Is(err, sdk.Unimplemented) {
+		t.Errorf("sensitive keys: %v", err)
+	}
+}
+
+// TestResourcesAbsent: a service that isn't listed isn't there, and using it anyway
+// names plugin and capability.
+func TestResourcesAbsent(t *testing.T) {
+	p := published(t, served(t, &mirror{}))
+	if sdk.Has(p, sdk.Resources().String()) || sdk.Has(p, sdk.Troubleshooting().String()) {
+		t.Error("a service that isn't listed is there")
+	}
+	d, ok := p.(sdk.ResourceDriver)
+	if !ok {
+		t.Fatal("the proxy has no methods")
+	}
+	if _, err := d.ReadResource(t.Context(), sdk.ReadResourceRequest{}); !errors.Is(err, sdk.Unimplemented) || !strings.Contains(err.Error(), "ResourceDriver") {
+		t.Errorf("got %v", err)
+	}
+}
