@@ -44,6 +44,7 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	for _, b := range []struct{ from, name, pkg string }{
 		{"../..", "windlass", "./cmd/windlass"},
 		{".", "theirs", "github.com/GoCodeAlone/workflow/cmd/workflow-sandbox-runner"},
+		{".", "theirs-provider", "./cmd/theirs-provider"},
 	} {
 		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, b.name), b.pkg)
 		cmd.Dir = b.from

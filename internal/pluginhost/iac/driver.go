@@ -71,6 +71,7 @@ func Driver(p Plugin) (sdk.Driver, error) {
 	if d.Schemes == nil {
 		d.Schemes = Schemes()
 	}
+	d.Capabilities = sdk.CapabilityNames(&provider{conn: c})
 	d.Open = func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) { return open(ctx, c, d, r) }
 	return d, nil
 }

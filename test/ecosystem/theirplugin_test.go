@@ -1,0 +1,94 @@
+//go:build linux
+
+package ecosystem
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTheirPlugin: a plugin on their SDK, unchanged and without a cancel, runs jobs under
+// our program, which starts it as a process of its own.
+func TestTheirPlugin(t *testing.T) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: t.TempDir()}
+	w.env = append(os.Environ(), "WINDLASS_STATE="+filepath.Join(w.dir, "state"), "WINDLASS_KEEPER=off", "HOME="+w.dir)
+	if err := os.Mkdir(filepath.Join(w.dir, "theirs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(bin, "theirs-provider"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "theirs", "theirs"), data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.write("theirs/plugin.json", `{"name": "theirs", "version": "0.1.0", "iacServices": ["IaCProviderRequired", "IaCProviderRunner"]}`)
+	w.write("windlass.yaml", "plugins: {theirs: {path: theirs/theirs, config: {region: nyc}}}\nproviders: {prod: {kind: theirs, poll_interval: 100ms, config: {log_quiet: 300ms}}}\n")
+	run := func(args ...string) (code int, stdout, stderr string) {
+		t.Helper()
+		cmd := w.command("windlass", append([]string{"run", "--on", "prod"}, args...)...)
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		_ = cmd.Run() // its exit code is judged
+		return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	}
+	for name, c := range map[string]struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		"without leave":    {[]string{"--image", "app", "--", "true"}, 125, "", "--allow-no-cancel"},
+		"code and streams": {[]string{"--allow-no-cancel", "--image", "app", "--", "sh", "-c", "echo out; echo err >&2; exit 7"}, 7, "out\n", "err\n"},
+		"argv as it is":    {[]string{"--allow-no-cancel", "--image", "app", "--", "printf", `%s|`, "a b", "$HOME", "", `"q"`, "it's", "$(x)"}, 0, `a b|$HOME||"q"|it's|$(x)|`, ""},
+		"variables":        {[]string{"--allow-no-cancel", "--image", "app", "-e", "A=b c", "--secret", "S=secret://vault/x#y", "--", "sh", "-c", `echo "$A, $S"`}, 0, "b c, value of secret://vault/x#y\n", ""},
+		"a missing code":   {[]string{"--allow-no-cancel", "--image", "odd", "--", "true"}, 125, "", "failed (unknown)"},
+		"too much asked":   {[]string{"--allow-no-cancel", "--image", "app", "--memory", "64m", "--workdir", "/x", "--", "true"}, 125, "", "workdir"},
+
+		"NotFound":           {[]string{"--allow-no-cancel", "--image", "code:NotFound", "--", "true"}, 125, "", "as the image says"},
+		"AlreadyExists":      {[]string{"--allow-no-cancel", "--image", "code:AlreadyExists", "--", "true"}, 125, "", "as the image says"},
+		"Unauthenticated":    {[]string{"--allow-no-cancel", "--image", "code:Unauthenticated", "--", "true"}, 125, "", "failed (credentials)"},
+		"PermissionDenied":   {[]string{"--allow-no-cancel", "--image", "code:PermissionDenied", "--", "true"}, 125, "", "failed (permission_denied)"},
+		"InvalidArgument":    {[]string{"--allow-no-cancel", "--image", "code:InvalidArgument", "--", "true"}, 125, "", "failed (invalid_spec)"},
+		"FailedPrecondition": {[]string{"--allow-no-cancel", "--image", "code:FailedPrecondition", "--", "true"}, 125, "", "failed (invalid_spec)"},
+		"Unimplemented":      {[]string{"--allow-no-cancel", "--image", "code:Unimplemented", "--", "true"}, 125, "", "Unimplemented"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(c.args...)
+			if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
+				t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
+			}
+		})
+	}
+	// An error that proves nothing leaves the run unconfirmed, and its launch is never sent
+	// again: transient codes too.
+	for i, image := range []string{"plain", "code:Unavailable", "code:DeadlineExceeded"} {
+		t.Run("in doubt "+image, func(t *testing.T) {
+			name := fmt.Sprintf("doubt-%d", i)
+			cmd := w.command("windlass", "run", "--on", "prod", "--allow-no-cancel", "--name", name, "--image", image, "--", "true")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "an unconfirmed run", func() bool {
+				out, err := w.command("windlass", "status", "--json", name).Output()
+				return err == nil && strings.Contains(string(out), `"submit_unconfirmed"`)
+			})
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			if out, err := w.command("windlass", "abandon", name, "--reason", "the test is over").CombinedOutput(); err != nil {
+				t.Errorf("abandon: %v: %s", err, out)
+			}
+		})
+	}
+	if out, err := w.command("windlass", "provider", "check", "prod").CombinedOutput(); err != nil || !strings.Contains(string(out), "theirs 0.1.0") {
+		t.Errorf("check: %v: %s", err, out)
+	}
+}
