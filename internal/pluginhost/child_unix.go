@@ -3,6 +3,7 @@
 package pluginhost
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -16,5 +17,5 @@ func killGroup(p *os.Process) {
 // alive reports whether a process of that number is there.
 func alive(pid int) bool {
 	err := syscall.Kill(pid, 0)
-	return err == nil || err == syscall.EPERM
+	return err == nil || errors.Is(err, syscall.EPERM)
 }

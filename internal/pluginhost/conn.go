@@ -47,7 +47,7 @@ func (c *conn) live(ctx context.Context) (*Lease, error) {
 	select {
 	case c.lock <- struct{}{}:
 	case <-ctx.Done():
-		return nil, unreached(c.want.Plugin.Name, ctx)
+		return nil, unreached(ctx, c.want.Plugin.Name)
 	}
 	defer func() { <-c.lock }()
 	if c.lease != nil {

@@ -184,7 +184,7 @@ func (h *Host) ready(ctx context.Context, pl *place, r Request) (*process, error
 	select {
 	case pl.lock <- struct{}{}:
 	case <-ctx.Done():
-		return nil, unreached(r.Plugin.Name, ctx)
+		return nil, unreached(ctx, r.Plugin.Name)
 	}
 	defer func() { <-pl.lock }()
 	if proc := h.live(pl); proc != nil {
@@ -229,7 +229,7 @@ func (h *Host) ready(ctx context.Context, pl *place, r Request) (*process, error
 	return proc, nil
 }
 
-func unreached(name string, ctx context.Context) error {
+func unreached(ctx context.Context, name string) error {
 	return &sdk.Error{Code: sdk.CodeOf(ctx.Err()), Op: "start plugin " + name, Unreached: true, Err: context.Cause(ctx)}
 }
 
@@ -283,7 +283,7 @@ func (h *Host) pause(ctx context.Context, pl *place, name string) error {
 			Err: fmt.Errorf("it has ended %d times, and is started again in %s: %w", n, wait.Round(time.Second), cause)}
 	}
 	if wait > 0 && h.o.Clock.Sleep(ctx, wait) != nil {
-		return unreached(name, ctx)
+		return unreached(ctx, name)
 	}
 	return nil
 }
