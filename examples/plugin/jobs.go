@@ -85,7 +85,7 @@ func (p *provider) start(dir string, launch, raw []byte) (adopted bool, err erro
 	for k, v := range q.Env {
 		argv = append(argv, k+"="+v)
 	}
-	cmd := exec.Command("/bin/sh", append(argv, q.Command...)...) // no context: it outlives the plugin
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", append(argv, q.Command...)...) // outlives the plugin
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{mark + "=" + q.Env[mark], "PATH=" + q.Env["PATH"]}, q.Dir, out, out
 	cmd.ExtraFiles, cmd.SysProcAttr = []*os.File{lock}, &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
