@@ -3,6 +3,7 @@
 package iac
 
 import (
+	"context"
 	"encoding/hex"
 	"os"
 	"os/exec"
@@ -33,7 +34,7 @@ func shells(t *testing.T) map[string][]string {
 
 // read returns the arguments that a program gets when a shell reads a command line.
 func read(t interface{ Fatalf(string, ...any) }, shell []string, line string) []string {
-	cmd := exec.Command(shell[0], append(shell[1:len(shell):len(shell)], "-c", line)...)
+	cmd := exec.CommandContext(context.Background(), shell[0], append(shell[1:len(shell):len(shell)], "-c", line)...)
 	cmd.Env = []string{argvVariable + "=1"}
 	out, err := cmd.Output()
 	if err != nil {
@@ -144,7 +145,7 @@ func TestNotBuiltIn(t *testing.T) {
 			continue
 		}
 		run := func(argv []string) (pid, shown string) {
-			cmd := exec.Command(shell[0], append(shell[1:len(shell):len(shell)], "-c", "printf '%s\\n' $$; "+commandLine(argv))...)
+			cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:len(shell):len(shell)], "-c", "printf '%s\\n' $$; "+commandLine(argv))...)
 			cmd.Env = []string{"PATH=" + dir + ":/bin:/usr/bin"}
 			out, err := cmd.Output()
 			if err != nil {
@@ -175,7 +176,7 @@ func TestVariables(t *testing.T) {
 	}
 	keeps := func(name string) bool {
 		for _, shell := range shells(t) {
-			cmd := exec.Command(shell[0], append(shell[1:len(shell):len(shell)], "-c", commandLine([]string{env}))...)
+			cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:len(shell):len(shell)], "-c", commandLine([]string{env}))...)
 			cmd.Env = []string{name + "=" + value}
 			out, err := cmd.Output()
 			if err != nil || !strings.Contains("\n"+string(out), "\n"+name+"="+value+"\n") {

@@ -135,7 +135,7 @@ func (y *yard) RunJob(ctx context.Context, m *pb.JobSpec) (*pb.JobHandle, error)
 func (y *yard) start(id string, m *pb.JobSpec) (*pb.JobHandle, error) {
 	j := &yardJob{changed: make(chan struct{}), state: pb.JobState_JOB_STATE_RUNNING,
 		handle: &pb.JobHandle{Id: id, Name: m.GetName(), Provider: "yard-1", Metadata: map[string]string{"": "x", "provider": "p", "metadata.a": "é"}}}
-	j.cmd = exec.Command("/bin/sh", "-c", m.GetRunCommand())
+	j.cmd = exec.CommandContext(context.Background(), "/bin/sh", "-c", m.GetRunCommand())
 	j.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), jobVariable + "=" + id}
 	for k, v := range m.GetEnvVars() {
 		j.cmd.Env = append(j.cmd.Env, k+"="+v)
