@@ -70,18 +70,18 @@ func TestPluginOfABuiltInKind(t *testing.T) {
 // TestPluginEntriesAreStrict names what is wrong, and what was meant.
 func TestPluginEntriesAreStrict(t *testing.T) {
 	for entry, want := range map[string]string{
-		"{pth: /x}":               `plugins.a.pth: is not known (did you mean "path"?)`,
-		"{checksum: abc}":         `is no SHA-256`,
-		"{checksum: 'md5:00'}":    `is no SHA-256`,
-		"{env: ['A=1']}":          `"A=1" is no variable's name`,
-		"{env: ['']}":             `"" is no variable's name`,
-		"{env: [1]}":              `wants texts, item 1 is a whole number`,
-		"{env: A}":                `wants a list, has text`,
-		"{config: [a]}":           `wants a mapping, has a list`,
-		"{path: 7}":               `wants text, has a whole number`,
-		"[]":                      `wants a mapping, has a list`,
-		"{path: a, path: b}":      `path`,
-		"{enviroment: [A], x: 1}": `2 problems`,
+		"{pth: /x}":            `plugins.a.pth: is not known (did you mean "path"?)`,
+		"{checksum: abc}":      `is no SHA-256`,
+		"{checksum: 'md5:00'}": `is no SHA-256`,
+		"{env: ['A=1']}":       `"A=1" is no variable's name`,
+		"{env: ['']}":          `"" is no variable's name`,
+		"{env: [1]}":           `wants texts, item 1 is a whole number`,
+		"{env: A}":             `wants a list, has text`,
+		"{config: [a]}":        `wants a mapping, has a list`,
+		"{path: 7}":            `wants text, has a whole number`,
+		"[]":                   `wants a mapping, has a list`,
+		"{path: a, path: b}":   `path`,
+		"{environ: [A], x: 1}": `2 problems`,
 	} {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, FileName), "plugins: {a: "+entry+"}\n")

@@ -72,7 +72,7 @@ func be(mode, dir string) {
 		}()
 	case "forks":
 		// In its group, and holding its standard error.
-		cmd := exec.Command("/bin/sleep", "1000") //nolint:noctx // it is to outlive everything
+		cmd := exec.Command("/bin/sleep", "1000") // it is to outlive everything
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			panic(err)
