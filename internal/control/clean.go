@@ -28,10 +28,17 @@ func (r *runner) clean(ctx context.Context) error {
 		return err
 	}
 	b := r.backoff(500*time.Millisecond, time.Minute)
+	places := r.e.poller(r.back).cleans
 	for first := true; ; first = false {
+		select {
+		case places <- struct{}{}: // first come, first served
+		case <-ctx.Done():
+			return errStopped
+		}
 		_, err := call(ctx, r.back.callTimeout(), "clean", func(ctx context.Context) (sdk.CleanupJobResult, error) {
 			return jc.CleanupJob(ctx, sdk.CleanupJobRequest{Handle: h})
 		})
+		<-places
 		if err == nil || sdk.CodeOf(err) == sdk.NotFound {
 			return r.cleaned(ctx, "")
 		}

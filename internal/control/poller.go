@@ -20,6 +20,9 @@ type poller struct {
 	back  Backend
 	limit *rate.Limiter
 
+	// cleans has a place for each clean-up that runs.
+	cleans chan struct{}
+
 	mu      sync.Mutex
 	jobs    map[sdk.ID]*tracked
 	due     dueHeap
@@ -61,6 +64,10 @@ const (
 	slowestUnheard = 15 * time.Second
 	// singleCalls is how many calls run at once where there is no batch.
 	singleCalls = 16
+	// cleansAtOnce is how many clean-ups run at once. Each is several calls under one
+	// time-out: of a thousand jobs that end together all would wait for the provider's
+	// budget until their time is up, and begin again from the start.
+	cleansAtOnce = 16
 )
 
 func (e *Engine) poller(back Backend) *poller {
@@ -74,7 +81,8 @@ func (e *Engine) poller(back Backend) *poller {
 		if info.Rate > 0 {
 			limit = rate.Limit(info.Rate)
 		}
-		p = &poller{e: e, back: back, limit: rate.NewLimiter(limit, max(info.Burst, 1)), jobs: map[sdk.ID]*tracked{}, kick: make(chan struct{}, 1)}
+		p = &poller{e: e, back: back, limit: rate.NewLimiter(limit, max(info.Burst, 1)), jobs: map[sdk.ID]*tracked{}, kick: make(chan struct{}, 1),
+			cleans: make(chan struct{}, cleansAtOnce)}
 		e.pollers[key] = p
 	}
 	return p

@@ -15,9 +15,9 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// TestF16NothingAfterReap: 200 runs, each with things of its own, whose deletes all
-// fail, leave nothing after one reap when their holder has died; nor do fewer
-// whose holder still tries.
+// TestF16NothingAfterReap: more runs than a page has, each with things of its own,
+// whose deletes all fail, leave nothing after one reap when their holder has died; nor
+// do fewer whose holder still tries.
 func TestF16NothingAfterReap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds: left out by -short")
@@ -25,7 +25,7 @@ func TestF16NothingAfterReap(t *testing.T) {
 	for kind, build := range yards {
 		t.Run(kind+"/the holder died", func(t *testing.T) {
 			t.Parallel()
-			nothingAfterReap(t, build, 200, false)
+			nothingAfterReap(t, build, 110, false)
 		})
 		t.Run(kind+"/the holder still tries", func(t *testing.T) {
 			t.Parallel()
