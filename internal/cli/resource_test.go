@@ -211,7 +211,7 @@ func TestResourceMistakes(t *testing.T) {
 		}
 	}
 	k.file("r.yaml", shelfFile)
-	for _, args := range [][]string{{"read", "thrid"}, {"scale", "third=1"}} {
+	for _, args := range [][]string{{"read", "tird"}, {"scale", "third=1"}} {
 		k.res(ExitWindlass, args...)
 		if e := k.err.String(); !strings.Contains(e, "r.yaml has no") || !strings.Contains(e, "first, second") {
 			t.Errorf("%v: %s", args, e)

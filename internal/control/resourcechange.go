@@ -130,7 +130,9 @@ func (c *resourceCall) delete(ctx context.Context, out *ResourceOutcome) error {
 			_, err := resourceAsk(ctx, c, "delete resource", sdk.DeleteResourceRequest{OpID: op, Ref: c.ref()}, c.d.DeleteResource)
 			return nil, err
 		},
-		proven: func(_ context.Context, _ sdk.ID, _ sdk.ReadResourceResult, err error) bool { return sdk.CodeOf(err) == sdk.NotFound }})
+		proven: func(_ context.Context, _ sdk.ID, _ sdk.ReadResourceResult, err error) bool {
+			return sdk.CodeOf(err) == sdk.NotFound
+		}})
 }
 
 func (c *resourceCall) scale(ctx context.Context, out *ResourceOutcome, replicas int) error {

@@ -39,7 +39,7 @@ const (
 	// in CI too: `make test` runs them in a stage of their own.
 	ClusterLater = "later"
 
-	// WireEnv, set to WireAll, has every driver's suite run whole through a plugin's
+	// WireEnv set to WireAll has every driver's suite run whole through a plugin's
 	// wire. Without it a driver is tried by what a wire can spoil.
 	WireEnv = "WINDLASS_TEST_WIRE"
 	// WireAll is the value of WireEnv.

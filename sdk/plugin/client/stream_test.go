@@ -197,7 +197,9 @@ func TestManySlowReaders(t *testing.T) {
 		}
 		leave()
 		for range readers {
-			<-stopped
+			if err := <-stopped; err == nil {
+				t.Error("a log that its reader left ended as if it were read")
+			}
 		}
 	})
 }
