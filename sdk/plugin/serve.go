@@ -70,7 +70,7 @@ func (s *Server) introduction(program string) string {
 		name += " " + s.manifest.Version
 	}
 	return fmt.Sprintf("%s is a provider plugin of kind %s, for windlass and for hosts of the workflow ecosystem. A host starts it, not a person: "+
-		"put %s and its %s into a folder called %s, and name the folder in `plugins:` of windlass.yaml.", name, s.driver.Kind, program, ManifestFile, program)
+		"put %s and its %s into a folder called %s, and name the program in `plugins:` of windlass.yaml.", name, s.driver.Kind, program, ManifestFile, program)
 }
 
 // unknown answers what isn't registered, with the name of the plugin and, where it is
