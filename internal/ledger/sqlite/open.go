@@ -48,7 +48,13 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	}
 	w := &writer{s: s, queue: make(chan *call, queueLen), wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
 		cache: cache{}, heads: &headFile{s: s}}
-	if w.c, err = openConn(ctx, dsn(s.path, "rw", writePragmas()...)); err != nil {
+	// Its pragmas read the file, too: another process may be bringing the write-ahead
+	// log's index up to date, after a crash or as the first to open it.
+	err = s.patient(ctx, func() (err error) {
+		w.c, err = openConn(ctx, dsn(s.path, "rw", writePragmas()...))
+		return err
+	})
+	if err != nil {
 		return nil, s.wrap(opOpen, err)
 	}
 	head, err := s.check(ctx, w.c)
@@ -115,14 +121,24 @@ func (s *Store) refuseNetwork() error {
 
 // check reads the schema's version and the head, and migrates an old schema.
 func (s *Store) check(ctx context.Context, c *conn) (head ledger.Head, err error) {
+	err = s.patient(ctx, func() (err error) {
+		head, err = s.checkOnce(ctx, c)
+		return err
+	})
+	return head, err
+}
+
+// patient does something again for as long as another process holds the database, up
+// to the busy time-out.
+func (s *Store) patient(ctx context.Context, do func() error) error {
 	deadline := time.Now().Add(s.opts.BusyTimeout)
 	for {
-		head, err = s.checkOnce(ctx, c)
+		err := do()
 		if !isBusy(err) || time.Now().After(deadline) {
-			return head, err
+			return err
 		}
 		if serr := s.opts.Clock.Sleep(ctx, 5*time.Millisecond); serr != nil {
-			return head, serr
+			return serr
 		}
 	}
 }
