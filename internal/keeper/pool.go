@@ -470,6 +470,17 @@ func (p *pool) Names() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// aside runs f beside, and close waits for it. It returns false when the pool is closed.
+func (p *pool) aside(f func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.wg.Go(f)
+	return true
+}
+
 // close closes everything, within ctx.
 func (p *pool) close(ctx context.Context) error {
 	p.mu.Lock()

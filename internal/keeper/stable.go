@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/secret"
@@ -104,22 +105,69 @@ func (st *stable) candidates(need string, own, from sdk.ID, tried []*surrounding
 // come before those that serve at the moment; from one whose own come right
 // after them.
 func (st *stable) pick(ctx context.Context, need string, own, from sdk.ID, tried []*surroundings) (source, error) {
+	list := st.candidates(need, own, from, tried)
+	if len(list) == 0 {
+		return source{}, orNone(nil)
+	}
+	ctx, leave := context.WithCancel(ctx)
+	type answer struct {
+		source
+		err error
+	}
+	answers, gone := make(chan answer), make(chan struct{})
+	defer func() {
+		leave()
+		close(gone)
+	}()
+	asked, heard := 0, 0
+	ask := func() {
+		s := list[asked]
+		asked++
+		if !st.p.aside(func() {
+			src, err := st.open(ctx, s)
+			select {
+			case answers <- answer{src, err}:
+			case <-gone:
+				if err == nil {
+					src.release()
+				}
+			}
+		}) {
+			leave()
+		}
+	}
+	ask()
+	next := time.NewTicker(headStart)
+	defer next.Stop()
 	var first error
-	for _, s := range st.candidates(need, own, from, tried) {
-		src, err := st.open(ctx, s)
-		if err == nil {
-			return src, nil
-		}
-		if ctx.Err() != nil {
+	for heard < len(list) {
+		select {
+		case a := <-answers:
+			heard++
+			if a.err == nil {
+				return a.source, nil
+			}
+			// That others don't have the provider is no news.
+			if first == nil || sdk.CodeOf(first) == sdk.NotFound && sdk.CodeOf(a.err) != sdk.NotFound {
+				first = a.err
+			}
+			if ctx.Err() == nil && asked == heard && asked < len(list) {
+				ask()
+			}
+		case <-next.C:
+			if asked < len(list) {
+				ask()
+			}
+		case <-ctx.Done():
 			return source{}, context.Cause(ctx)
-		}
-		// That others don't have the provider is no news.
-		if first == nil || sdk.CodeOf(first) == sdk.NotFound && sdk.CodeOf(err) != sdk.NotFound {
-			first = err
 		}
 	}
 	return source{}, orNone(first)
 }
+
+// headStart is how long better surroundings are waited for before the next are asked
+// as well: those whose backend hangs don't keep the others from it.
+const headStart = time.Second
 
 func (st *stable) open(ctx context.Context, s *surroundings) (source, error) {
 	p := st.p

@@ -106,8 +106,9 @@ func (s *server) recoverLoop(ctx context.Context) {
 		case n > 0:
 			s.o.Log.Info("runs taken up", "count", n)
 		}
-		// A look costs time where there are many runs: it takes a small part.
-		if s.o.Clock.Sleep(ctx, max(recoverPause, 4*time.Since(start))) != nil {
+		// A look costs time where there are many runs: it takes a small part. One that
+		// waited for a backend is no reason to leave what has come meanwhile.
+		if s.o.Clock.Sleep(ctx, min(max(recoverPause, 4*time.Since(start)), recoverEvery)) != nil {
 			return
 		}
 		s.either(ctx, s.kick, recoverEvery)
