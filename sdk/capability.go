@@ -82,12 +82,64 @@ func Troubleshooting() Capability[Troubleshooter] {
 	return capability[Troubleshooter]("says why a resource isn't as it should be")
 }
 
+// Workloads is the capability of listing live workloads.
+func Workloads() Capability[WorkloadLister] {
+	return capability[WorkloadLister]("lists live workloads")
+}
+
+// WorkloadStates is the capability of telling how a workload is.
+func WorkloadStates() Capability[WorkloadStatuser] {
+	return capability[WorkloadStatuser]("tells how a live workload is, and what became of a change")
+}
+
+// WorkloadStarts is the capability of starting workloads.
+func WorkloadStarts() Capability[Starter] {
+	return capability[Starter]("makes a workload, or resumes one that was stopped")
+}
+
+// WorkloadStops is the capability of stopping workloads.
+func WorkloadStops() Capability[Stopper] {
+	return capability[Stopper]("stops a workload so that it can be resumed")
+}
+
+// WorkloadScales is the capability of changing the number of replicas.
+func WorkloadScales() Capability[Scaler] {
+	return capability[Scaler]("changes a workload's number of replicas")
+}
+
+// WorkloadRestarts is the capability of restarting workloads.
+func WorkloadRestarts() Capability[Restarter] {
+	return capability[Restarter]("restarts a workload's instances")
+}
+
+// WorkloadConfigs is the capability of changing a workload's settings.
+func WorkloadConfigs() Capability[Configurer] {
+	return capability[Configurer]("changes a workload's settings and brings them to its instances")
+}
+
+// WorkloadExecs is the capability of running commands inside instances.
+func WorkloadExecs() Capability[Execer] {
+	return capability[Execer]("runs a command inside an instance of a workload")
+}
+
+// WorkloadLogs is the capability of reading workloads' output.
+func WorkloadLogs() Capability[LogTailer] {
+	return capability[LogTailer]("reads the output of a workload's instances")
+}
+
+// WorkloadMetrics is the capability of measuring workloads.
+func WorkloadMetrics() Capability[MetricStreamer] {
+	return capability[MetricStreamer]("measures a workload's instances")
+}
+
 // Capabilities returns the table: the only list, which advertisement, host
 // gating, descriptions, documents and the choice of tests go by.
 func Capabilities() []CapabilityRow {
 	return []CapabilityRow{
 		Runner().row, Finder().row, Canceler().row, Cleaner().row, Logger().row,
 		Batcher().row, Watcher().row, Lister().row, Renewer().row, Resources().row, Troubleshooting().row,
+		Workloads().row, WorkloadStates().row, WorkloadStarts().row, WorkloadStops().row, WorkloadScales().row,
+		WorkloadRestarts().row, WorkloadConfigs().row, WorkloadExecs().row, WorkloadLogs().row, WorkloadMetrics().row,
 	}
 }
 

@@ -35,6 +35,17 @@ type (
 	renewer  struct{ base }
 	resource struct{ base }
 	trouble  struct{ base }
+
+	workloadLister struct{ base }
+	statuser       struct{ base }
+	starter        struct{ base }
+	stopper        struct{ base }
+	scaler         struct{ base }
+	restarter      struct{ base }
+	configurer     struct{ base }
+	execer         struct{ base }
+	tailer         struct{ base }
+	streamer       struct{ base }
 )
 
 func (runner) PrepareJob(context.Context, sdk.PrepareJobRequest) (sdk.Launch, error) {
@@ -102,12 +113,45 @@ func (trouble) TroubleshootResource(context.Context, sdk.TroubleshootResourceReq
 	return sdk.TroubleshootResourceResult{}, nil
 }
 
+func (workloadLister) ListWorkloads(context.Context, sdk.ListWorkloadsRequest) iter.Seq2[sdk.WorkloadItem, error] {
+	return func(func(sdk.WorkloadItem, error) bool) {}
+}
+func (statuser) WorkloadStatus(context.Context, sdk.WorkloadStatusRequest) (sdk.WorkloadStatusResult, error) {
+	return sdk.WorkloadStatusResult{}, nil
+}
+func (starter) StartWorkload(context.Context, sdk.StartWorkloadRequest) (sdk.StartWorkloadResult, error) {
+	return sdk.StartWorkloadResult{}, nil
+}
+func (stopper) StopWorkload(context.Context, sdk.StopWorkloadRequest) (sdk.StopWorkloadResult, error) {
+	return sdk.StopWorkloadResult{}, nil
+}
+func (scaler) ScaleWorkload(context.Context, sdk.ScaleWorkloadRequest) (sdk.ScaleWorkloadResult, error) {
+	return sdk.ScaleWorkloadResult{}, nil
+}
+func (restarter) RestartWorkload(context.Context, sdk.RestartWorkloadRequest) (sdk.RestartWorkloadResult, error) {
+	return sdk.RestartWorkloadResult{}, nil
+}
+func (configurer) ApplyConfig(context.Context, sdk.ApplyConfigRequest) (sdk.ApplyConfigResult, error) {
+	return sdk.ApplyConfigResult{}, nil
+}
+func (execer) ExecWorkload(context.Context, sdk.ExecWorkloadRequest) (sdk.ExecWorkloadResult, error) {
+	return sdk.ExecWorkloadResult{}, nil
+}
+func (tailer) TailLogs(context.Context, sdk.TailLogsRequest) iter.Seq2[sdk.WorkloadLogItem, error] {
+	return func(func(sdk.WorkloadLogItem, error) bool) {}
+}
+func (streamer) StreamMetrics(context.Context, sdk.StreamMetricsRequest) iter.Seq2[sdk.MetricItem, error] {
+	return func(func(sdk.MetricItem, error) bool) {}
+}
+
 // only maps each capability to a provider that has only that one.
 func only() map[string]sdk.Provider {
 	return map[string]sdk.Provider{
 		"JobRunner": runner{}, "JobFinder": finder{}, "JobCanceler": canceler{}, "JobCleaner": cleaner{}, "JobLogger": logger{},
 		"JobBatcher": batcher{}, "JobWatcher": watcher{}, "OwnedLister": lister{}, "ExpiryRenewer": renewer{},
 		"ResourceDriver": resource{}, "Troubleshooter": trouble{},
+		"WorkloadLister": workloadLister{}, "WorkloadStatuser": statuser{}, "Starter": starter{}, "Stopper": stopper{}, "Scaler": scaler{},
+		"Restarter": restarter{}, "Configurer": configurer{}, "Execer": execer{}, "LogTailer": tailer{}, "MetricStreamer": streamer{},
 	}
 }
 
@@ -117,6 +161,10 @@ func of() map[string]func(sdk.Provider) bool {
 		"JobRunner": asks(sdk.Runner()), "JobFinder": asks(sdk.Finder()), "JobCanceler": asks(sdk.Canceler()), "JobCleaner": asks(sdk.Cleaner()),
 		"JobLogger": asks(sdk.Logger()), "JobBatcher": asks(sdk.Batcher()), "JobWatcher": asks(sdk.Watcher()), "OwnedLister": asks(sdk.Lister()),
 		"ExpiryRenewer": asks(sdk.Renewer()), "ResourceDriver": asks(sdk.Resources()), "Troubleshooter": asks(sdk.Troubleshooting()),
+		"WorkloadLister": asks(sdk.Workloads()), "WorkloadStatuser": asks(sdk.WorkloadStates()),
+		"Starter": asks(sdk.WorkloadStarts()), "Stopper": asks(sdk.WorkloadStops()), "Scaler": asks(sdk.WorkloadScales()),
+		"Restarter": asks(sdk.WorkloadRestarts()), "Configurer": asks(sdk.WorkloadConfigs()), "Execer": asks(sdk.WorkloadExecs()),
+		"LogTailer": asks(sdk.WorkloadLogs()), "MetricStreamer": asks(sdk.WorkloadMetrics()),
 	}
 }
 

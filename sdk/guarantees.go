@@ -30,6 +30,9 @@ type Guarantees struct {
 	NoImage bool
 	// Stdin are the modes that the backend can take, StdinNone aside.
 	Stdin []StdinMode
+	// Workload is what goes for live workloads, where the provider has any of
+	// their capabilities.
+	Workload WorkloadGuarantees
 }
 
 // SubmitBy is how a driver keeps an attempt to one object.
