@@ -31,7 +31,8 @@ type ExecWorkloadRequest struct {
 	Resize  <-chan TerminalSize
 	Signals <-chan string
 	// Stdin is read until its end, which the command sees as the end of its
-	// input; nil is empty input.
+	// input; nil is empty input. A read that is under way when ExecWorkload returns
+	// is left behind.
 	Stdin io.Reader
 	// Stdout and Stderr take the output; they are never used at the same time by
 	// two goroutines, nor after ExecWorkload has returned. An error of theirs ends

@@ -44,6 +44,7 @@ var layers = []layer{
 	{path: "sdk", stdOnly: true},
 	{path: "sdk/providertest/fake", may: []string{"sdk"}, stdOnly: true},
 	{path: "sdk/providertest", may: []string{"sdk", "sdk/providertest/fake"}, stdOnly: true, testing: true},
+	{path: "sdk/workloadtest", may: []string{"sdk", "sdk/providertest", "sdk/providertest/fake"}, stdOnly: true, testing: true},
 	{path: "sdk/plugin", may: []string{"sdk"}},
 	{path: "examples", may: []string{"sdk", "sdk/plugin"}},
 

@@ -139,3 +139,33 @@ func (r *recorder) text() string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// Testing brings *testing.T into the form of T, for suites beside this one.
+func Testing(t *testing.T) T { return testingT{t} }
+
+// Recorded is what a suite came to.
+type Recorded struct {
+	// Failed are the names of the subtests right below f that failed; f's own
+	// failure has an empty name.
+	Failed []string
+	// Text is all that was said by what failed.
+	Text string
+}
+
+// Record runs f against a T that keeps what happens and fails nothing, for tests
+// of suites.
+func Record(t *testing.T, f func(t T)) Recorded {
+	t.Helper()
+	r := newRecorder(t.Context(), "suite", t.TempDir)
+	r.do(f)
+	out := Recorded{Text: r.text()}
+	for _, sub := range r.subs {
+		if sub.Failed() {
+			out.Failed = append(out.Failed, strings.TrimPrefix(sub.name, r.name+"/"))
+		}
+	}
+	if r.Failed() && len(out.Failed) == 0 {
+		out.Failed = []string{""}
+	}
+	return out
+}

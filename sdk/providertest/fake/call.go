@@ -23,7 +23,11 @@ var opNames = map[Op]string{OpCheck: "check", OpPrepareJob: "prepare job", OpRun
 	OpJobStatuses: "read job statuses", OpWatchJobs: "watch jobs", OpListOwned: "list owned objects",
 	OpRemoveOwned: "remove owned object", OpRenewExpiry: "renew expiry",
 	OpCreateResource: "create resource", OpReadResource: "read resource", OpUpdateResource: "update resource", OpDeleteResource: "delete resource",
-	OpDiffResource: "compare resource", OpScaleResource: "scale resource", OpSensitiveKeys: "read sensitive keys"}
+	OpDiffResource: "compare resource", OpScaleResource: "scale resource", OpSensitiveKeys: "read sensitive keys",
+	OpListWorkloads: "list workloads", OpWorkloadStatus: "read workload status", OpStartWorkload: "start workload",
+	OpStopWorkload: "stop workload", OpScaleWorkload: "scale workload", OpRestartWorkload: "restart workload",
+	OpApplyConfig: "configure workload", OpExecWorkload: "exec in workload", OpTailLogs: "read workload logs",
+	OpStreamMetrics: "measure workloads"}
 
 func opName(op Op) string { return opNames[op] }
 

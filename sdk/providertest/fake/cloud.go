@@ -44,6 +44,8 @@ type Cloud struct {
 	inWindow  int
 
 	hub hub
+	// liveHub tells of changes of workloads, by path.
+	liveHub hub
 }
 
 // armed is a fault with what is left of it.

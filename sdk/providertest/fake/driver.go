@@ -42,6 +42,10 @@ func BestGuarantees() sdk.Guarantees {
 		Deadline:       sdk.DeadlineGuarantee{Native: true, Min: 0, Max: 7 * 24 * time.Hour},
 		Secrets:        sdk.SecretFile,
 		Stdin:          []sdk.StdinMode{sdk.StdinAttached, sdk.StdinSpooled},
+		Workload: sdk.WorkloadGuarantees{
+			Ops: sdk.OpGuarantee{By: sdk.OpInHistory}, Compares: true, Restart: sdk.RestartRolling, Stop: sdk.StopZero, Failures: true,
+			Exec: sdk.ExecGuarantee{ExitCode: true, Argv: sdk.ArgvExact, Stdin: true, Terminal: true, Apart: true, Signals: true},
+		},
 	}
 }
 
@@ -155,6 +159,7 @@ type config struct {
 	NativeDeadline bool     `json:"native_deadline"`
 	Evidence       Duration `json:"evidence"`
 	Secrets        string   `json:"secrets"`
+	Operations     string   `json:"operations"`
 	BatchMax       int      `json:"batch_max"`
 	MaxInFlight    int      `json:"max_in_flight"`
 	Rate           int64    `json:"rate"`
@@ -209,6 +214,7 @@ func configSchema() sdk.Schema {
 		flag("native_deadline", "The cloud ends jobs that exceed their time-out.", "false"),
 		dur("evidence", "How long an ended job is remembered; 0s is for ever."),
 		text("secrets", "How secrets reach the job.", "file", "file", "sealed", "reference", "visible_env"),
+		text("operations", "Where an operation on a workload whose reply was lost is found again.", "history", "history", "object", "nowhere"),
 		num("batch_max", "The most jobs of one batched status."),
 		num("max_in_flight", "The most concurrent runs."),
 		num("rate", "The declared limit of calls a second for polling."),
@@ -224,6 +230,9 @@ func configSchema() sdk.Schema {
 			dur("forget_logs", "A log is forgotten so long after its job's end; 0s is never."),
 			num("flicker", "Every n-th describe call of a living job says unknown."),
 			flag("no_exit_code", "Exit codes are missing.", "false"),
+			dur("rollout_delay", "Passes between a change of a workload and its end."),
+			dur("observe_lag", "Passes before the cloud looks at a change of a workload."),
+			dur("metrics_warm", "Passes between an instance's start and its first sample."),
 			num("rate", "So many calls a second are answered, the others with 429."),
 			{Name: "missing_images", Type: sdk.TypeList, Doc: "Images that can't be pulled.", Elem: &sdk.SchemaField{Type: sdk.TypeString}},
 			{Name: "faults", Type: sdk.TypeList, Doc: "Calls that fail.", Elem: fault},
@@ -271,6 +280,12 @@ func open(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 	if c.Evidence > 0 && c.Knobs.Forget == 0 {
 		c.Knobs.Forget = c.Evidence
 	}
+	switch c.Operations {
+	case "object":
+		g.Workload.Ops.By = sdk.OpOnObject
+	case "nowhere":
+		g.Workload.Ops.By = sdk.OpNowhere
+	}
 	dir := c.Dir
 	if dir == "" {
 		dir = filepath.Join(r.StateDir, "cloud-"+orText(c.Name, Kind))
@@ -309,6 +324,17 @@ var (
 	_ sdk.JobWatcher    = (*provider)(nil)
 	_ sdk.OwnedLister   = (*provider)(nil)
 	_ sdk.ExpiryRenewer = (*provider)(nil)
+
+	_ sdk.WorkloadLister   = (*provider)(nil)
+	_ sdk.WorkloadStatuser = (*provider)(nil)
+	_ sdk.Starter          = (*provider)(nil)
+	_ sdk.Stopper          = (*provider)(nil)
+	_ sdk.Scaler           = (*provider)(nil)
+	_ sdk.Restarter        = (*provider)(nil)
+	_ sdk.Configurer       = (*provider)(nil)
+	_ sdk.Execer           = (*provider)(nil)
+	_ sdk.LogTailer        = (*provider)(nil)
+	_ sdk.MetricStreamer   = (*provider)(nil)
 )
 
 func newProvider(c *Cloud, s Settings, g sdk.Guarantees, r sdk.OpenRequest) *provider {

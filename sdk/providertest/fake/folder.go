@@ -25,6 +25,7 @@ import (
 //	marks/KEY/ID.N      marks of removed jobs
 //	calls/OP            one byte a call
 //	claims/NAME
+//	workloads/PATH/N    the versions of a workload, see workloadstore.go
 //	block/OP            made by hand: calls of OP hang while it is there
 //	requests.jsonl      recorded requests
 type folder struct {

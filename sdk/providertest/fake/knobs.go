@@ -33,13 +33,26 @@ const (
 	OpDiffResource   Op = "DiffResource"
 	OpScaleResource  Op = "ScaleResource"
 	OpSensitiveKeys  Op = "SensitiveKeys"
+
+	OpListWorkloads   Op = "ListWorkloads"
+	OpWorkloadStatus  Op = "WorkloadStatus"
+	OpStartWorkload   Op = "StartWorkload"
+	OpStopWorkload    Op = "StopWorkload"
+	OpScaleWorkload   Op = "ScaleWorkload"
+	OpRestartWorkload Op = "RestartWorkload"
+	OpApplyConfig     Op = "ApplyConfig"
+	OpExecWorkload    Op = "ExecWorkload"
+	OpTailLogs        Op = "TailLogs"
+	OpStreamMetrics   Op = "StreamMetrics"
 )
 
 // Ops returns every call.
 func Ops() []Op {
 	return []Op{OpCheck, OpPrepareJob, OpRunJob, OpJobStatus, OpFindJobs, OpCancelJob, OpCleanupJob, OpJobLogs,
 		OpJobStatuses, OpWatchJobs, OpListOwned, OpRemoveOwned, OpRenewExpiry,
-		OpCreateResource, OpReadResource, OpUpdateResource, OpDeleteResource, OpScaleResource, OpSensitiveKeys}
+		OpCreateResource, OpReadResource, OpUpdateResource, OpDeleteResource, OpScaleResource, OpSensitiveKeys,
+		OpListWorkloads, OpWorkloadStatus, OpStartWorkload, OpStopWorkload, OpScaleWorkload, OpRestartWorkload, OpApplyConfig,
+		OpExecWorkload, OpTailLogs, OpStreamMetrics}
 }
 
 // Knobs are how a cloud behaves besides its jobs' scripts. The zero value is a
@@ -71,6 +84,12 @@ type Knobs struct {
 	Rate int `json:"rate,omitzero"`
 	// MissingImages can't be pulled.
 	MissingImages []string `json:"missing_images,omitzero"`
+	// RolloutDelay passes between a change of a workload and its end.
+	RolloutDelay Duration `json:"rollout_delay,omitzero"`
+	// ObserveLag passes before the cloud looks at a change of a workload.
+	ObserveLag Duration `json:"observe_lag,omitzero"`
+	// MetricsWarm passes between an instance's start and its first sample.
+	MetricsWarm Duration `json:"metrics_warm,omitzero"`
 	// Faults fail calls.
 	Faults []Fault `json:"faults,omitzero"`
 }

@@ -25,6 +25,8 @@ type memory struct {
 	claims map[string]bool
 	log    []Body
 	things map[string]*resource
+
+	workloadMap map[sdk.WorkloadPath]*deployment
 }
 
 // memoryShard holds jobs by ID, and the index entries whose keys hash here.
@@ -39,7 +41,8 @@ type memoryShard struct {
 var _ store = (*memory)(nil)
 
 func newMemory(clock sdk.Clock) *memory {
-	m := &memory{clock: clock, seed: maphash.MakeSeed(), calls: map[Op]*atomic.Int64{}, kept: map[string]int{}, claims: map[string]bool{}, things: map[string]*resource{}}
+	m := &memory{clock: clock, seed: maphash.MakeSeed(), calls: map[Op]*atomic.Int64{}, kept: map[string]int{}, claims: map[string]bool{}, things: map[string]*resource{},
+		workloadMap: map[sdk.WorkloadPath]*deployment{}}
 	for i := range m.shard {
 		m.shard[i] = memoryShard{jobs: map[string]*view{}, attempts: map[sdk.ID][]string{}, runs: map[sdk.ID][]string{}, counts: map[sdk.ID]int{}}
 	}

@@ -32,6 +32,12 @@ type store interface {
 	marks(key string) (int, error)
 	// keepMarks adds to that count.
 	keepMarks(keys []string) error
+	// workload returns the newest version of a workload, nil where there is none.
+	workload(path sdk.WorkloadPath) (*deployment, error)
+	// putWorkload stores a version, unless its number isn't the next one.
+	putWorkload(d *deployment) (stored bool, err error)
+	// workloads returns the newest versions, in order of path.
+	workloads() ([]*deployment, error)
 	// count adds a call and returns how many there were, this one included.
 	count(op Op) (int64, error)
 	counted(op Op) (int64, error)
