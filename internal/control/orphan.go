@@ -248,6 +248,13 @@ func (e *Engine) claimEach(ctx context.Context, runs []ledger.Run, g gone) int {
 // begun drives a run that was claimed, or lets it go and shows why.
 func (e *Engine) begun(ctx context.Context, run ledger.Run, lapsed time.Time) bool {
 	if run.Attempt == 0 {
+		if done, err := e.settleWorkload(ctx, run); done {
+			if err != nil {
+				e.log.Warn("row of a dead change of a workload not closed", "run", run.ID, "err", err)
+				e.letGo(ctx, run)
+			}
+			return false
+		}
 		if err := e.closeAction(ctx, run); err != nil {
 			e.log.Warn("row of a dead call not closed", "run", run.ID, "err", err)
 		}

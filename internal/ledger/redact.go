@@ -15,6 +15,8 @@ import (
 func RedactSpec(spec []byte) []byte {
 	return redactObject(spec, map[string]func(json.RawMessage) json.RawMessage{
 		"env": redactMembers, "files": redactFiles, "options": redactTexts,
+		// The spec of a row that made a workload.
+		"deployment": func(r json.RawMessage) json.RawMessage { return RedactSpec(r) },
 	})
 }
 

@@ -24,14 +24,19 @@ func TestRedact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	deployed, err := sdk.EncodeCanonical(map[string]any{"deployment": json.RawMessage(spec), "replicas": 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		in     []byte
 		redact func([]byte) []byte
 		keep   []string
 	}{
-		"spec":   {spec, ledger.RedactSpec, []string{"app:1", "TOKEN", "EMPTY", "team", "pay", "secret://env/DB", "/etc/x", "subnet", "password", "true", base64.StdEncoding.EncodeToString([]byte("--visible"))}},
-		"launch": {launch, ledger.RedactLaunch, []string{"docker", "Env", "/etc/x", `"attempt":1`}},
-		"change": {change, ledger.RedactChange, []string{"ann", "run", "TOKEN", "docker", "app:1"}},
+		"spec":       {spec, ledger.RedactSpec, []string{"app:1", "TOKEN", "EMPTY", "team", "pay", "secret://env/DB", "/etc/x", "subnet", "password", "true", base64.StdEncoding.EncodeToString([]byte("--visible"))}},
+		"deployment": {deployed, ledger.RedactSpec, []string{"app:1", "TOKEN", "team", "secret://env/DB", `"replicas":2`}},
+		"launch":     {launch, ledger.RedactLaunch, []string{"docker", "Env", "/etc/x", `"attempt":1`}},
+		"change":     {change, ledger.RedactChange, []string{"ann", "run", "TOKEN", "docker", "app:1"}},
 	} {
 		before := string(tc.in)
 		out := string(tc.redact(tc.in))

@@ -1,0 +1,112 @@
+package control_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/providertest/fake"
+)
+
+func TestWorkloadLostReply(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind   fake.FaultKind
+		by     sdk.OpFoundBy
+		state  sdk.JobState
+		reason sdk.Reason
+		open   bool
+		made   int
+	}{
+		"lost, found in the history":   {fake.FaultLostReply, sdk.OpInHistory, sdk.StateSucceeded, sdk.ReasonCompleted, false, 2},
+		"lost, found on the object":    {fake.FaultLostReply, sdk.OpOnObject, sdk.StateSucceeded, sdk.ReasonCompleted, false, 2},
+		"lost, kept nowhere":           {fake.FaultLostReply, sdk.OpNowhere, sdk.StateUnknown, sdk.ReasonSubmitUnconfirmed, true, 2},
+		"never sent, proven":           {fake.FaultReset, sdk.OpInHistory, sdk.StateFailed, sdk.ReasonInfrastructure, false, 1},
+		"never sent, proven by object": {fake.FaultReset, sdk.OpOnObject, sdk.StateFailed, sdk.ReasonInfrastructure, false, 1},
+		"never sent, kept nowhere":     {fake.FaultReset, sdk.OpNowhere, sdk.StateUnknown, sdk.ReasonSubmitUnconfirmed, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := fake.BestGuarantees()
+			g.Workload.Ops.By = tc.by
+			w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}))
+			rt := w.engine().Workloads()
+			api := w.live("api", 2)
+			w.cloud.Inject(fake.Fault{Op: fake.OpScaleWorkload, Kind: tc.kind})
+			c, err := rt.Scale(w.ctx(), on(api), 4)
+			if (err == nil) != (tc.state == sdk.StateSucceeded) || c.ReadBack != (err == nil) {
+				t.Errorf("read back %t, %v", c.ReadBack, err)
+			}
+			var e *sdk.Error
+			if tc.open && (!errors.As(err, &e) || e.ID != control.ErrWorkloadUnconfirmed || e.Remedy == "") {
+				t.Errorf("got %v", err)
+			}
+			r := w.onlyRow()
+			w.expect(r, tc.state, tc.reason)
+			if r.Open() != tc.open {
+				t.Errorf("open %t", r.Open())
+			}
+			if n := w.cloud.Versions(api.Path); n != tc.made || w.cloud.Calls(fake.OpScaleWorkload) != 1 {
+				t.Errorf("%d versions, %d calls", n, w.cloud.Calls(fake.OpScaleWorkload))
+			}
+			if !tc.open {
+				return
+			}
+			// The next change closes the row first: it can't be told any more.
+			if _, err := rt.Restart(w.ctx(), on(api)); err != nil {
+				t.Fatal(err)
+			}
+			rows := w.rows()
+			w.expect(rows[0], sdk.StateLost, sdk.ReasonSubmitUnconfirmed)
+			w.expect(rows[1], sdk.StateSucceeded, sdk.ReasonCompleted)
+			w.sound(rows[0].ID)
+		})
+	}
+}
+
+// TestWorkloadRowOfTheDead writes the row of a process that was killed, and has a
+// recovery or the next change close it by what the backend tells.
+func TestWorkloadRowOfTheDead(t *testing.T) {
+	for _, by := range []string{"recovery", "next change"} {
+		for name, sent := range map[string]bool{"before the call": false, "after the call": true} {
+			t.Run(by+", "+name, func(t *testing.T) {
+				w := newWorld(t)
+				api := w.live("api", 2)
+				e := w.engine()
+				id := sdk.NewIDSource(w.clock).NewID()
+				back, err := fake.NewDriver(w.cloud, w.set).Open(w.ctx(), sdk.OpenRequest{Name: "fake", Clock: w.clock, StateDir: t.TempDir()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				q := &ledger.Requested{Actor: "dead@test", Action: "svc.scale", Target: api.String(), Provider: "fake", Identity: back.Info().Identity,
+					Settings: []byte(`{"before":{"generation":"1"},"v":1}`)}
+				if err := w.store.Write(w.ctx(), ledger.Write{Run: id, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: "dead@test",
+					Change: ledger.Change{V: 1, Requested: q}}}}); err != nil {
+					t.Fatal(err)
+				}
+				want := sdk.StateFailed
+				if sent {
+					want = sdk.StateSucceeded
+					s, _ := sdk.Of(back, sdk.WorkloadScales())
+					if _, err := s.ScaleWorkload(w.ctx(), sdk.ScaleWorkloadRequest{Op: sdk.OpRequest{OpID: id, Path: api.Path}, Replicas: 6}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if by == "recovery" {
+					_, err = e.Recover(w.ctx(), "")
+				} else {
+					_, err = e.Workloads().Restart(w.ctx(), on(api))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				rows := w.rows()
+				if rows[0].State != want || rows[0].Open() || w.detail(id)["read_back"] != "true" {
+					t.Errorf("the row is %s (%s), detail %v; want %s", rows[0].State, rows[0].Message, w.detail(id), want)
+				}
+				w.sound(id)
+			})
+		}
+	}
+}
+

@@ -1,0 +1,186 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/providertest/fake"
+)
+
+func TestWorkloadExec(t *testing.T) {
+	w := newWorld(t)
+	rt := w.engine().Workloads()
+	api := w.live("api", 1)
+	for words, want := range map[string]struct {
+		code   *int
+		state  sdk.JobState
+		reason sdk.Reason
+	}{
+		"echo hi":     {ptr(0), sdk.StateSucceeded, sdk.ReasonCompleted},
+		"exit 3":      {ptr(3), sdk.StateFailed, sdk.ReasonNonzeroExit},
+		"signal KILL": {nil, sdk.StateLost, sdk.ReasonLost},
+	} {
+		var out bytes.Buffer
+		x, err := rt.Exec(w.ctx(), control.ExecRequest{ChangeRequest: on(api), Session: sdk.ExecWorkloadRequest{Command: strings.Fields(words), Stdout: &out}})
+		if err != nil {
+			t.Errorf("%s: %v", words, err)
+		}
+		w.expect(x.Row, want.state, want.reason)
+		if x.Row.Open() || (x.Row.ExitCode == nil) != (want.code == nil) || want.code != nil && *x.Row.ExitCode != *want.code || x.Row.Action != "svc.exec" {
+			t.Errorf("%s: row %+v", words, x.Row)
+		}
+		if words == "echo hi" && out.String() != "hi\n" {
+			t.Errorf("output %q", out.String())
+		}
+	}
+	if n := w.cloud.Versions(api.Path); n != 1 {
+		t.Errorf("exec changed the workload %d times", n-1)
+	}
+}
+
+func ptr(n int) *int { return &n }
+
+// TestF92ExecWithoutItsEnd cuts a session: nothing says that it ended well.
+func TestF92ExecWithoutItsEnd(t *testing.T) {
+	w := newWorld(t)
+	rt := w.engine().Workloads()
+	api := w.live("api", 1)
+	w.cloud.Inject(fake.Fault{Op: fake.OpExecWorkload, Kind: fake.FaultLostReply})
+	x, err := rt.Exec(w.ctx(), control.ExecRequest{ChangeRequest: on(api), Session: sdk.ExecWorkloadRequest{Command: sdk.Argv{"true"}}})
+	if err != nil || x.Result.ExitCode != nil || x.Result.Why == "" {
+		t.Errorf("%+v, %v", x.Result, err)
+	}
+	w.expect(w.onlyRow(), sdk.StateLost, sdk.ReasonLost)
+	w.cloud.Inject(fake.Fault{Op: fake.OpExecWorkload, Kind: fake.FaultReset})
+	if _, err := rt.Exec(w.ctx(), control.ExecRequest{ChangeRequest: on(api), Session: sdk.ExecWorkloadRequest{Command: sdk.Argv{"true"}}}); err == nil {
+		t.Error("a session that was never opened is a success")
+	}
+	w.expect(w.rows()[1], sdk.StateLost, sdk.ReasonSubmitUnconfirmed)
+}
+
+// TestF94WaitFollowsTheRollout waits through lag and delay, and to a failure.
+func TestF94WaitFollowsTheRollout(t *testing.T) {
+	w := newWorld(t)
+	rt := w.engine().Workloads()
+	api := w.live("api", 2)
+	w.cloud.Set(fake.Knobs{RolloutDelay: fake.Duration(300 * time.Millisecond), ObserveLag: fake.Duration(100 * time.Millisecond), MissingImages: []string{"missing"}})
+	c, err := rt.Scale(w.ctx(), on(api), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := rt.Wait(w.ctx(), api, c.Op.Rollout, 0)
+	if err != nil || *st.Ready != 4 || st.Rollout != sdk.RolloutComplete {
+		t.Errorf("%+v, %v", st, err)
+	}
+	bad := sdk.Target{Provider: "fake", Path: "main/bad"}
+	if c, err = rt.Start(w.ctx(), control.StartChange{ChangeRequest: on(bad), Spec: &sdk.DeploymentSpec{Name: "bad", Image: "missing"}}); err != nil {
+		t.Fatal(err)
+	}
+	var e *sdk.Error
+	if _, err = rt.Wait(w.ctx(), bad, c.Op.Rollout, 0); !errors.As(err, &e) || e.ID != control.ErrWorkloadRollout || !strings.Contains(err.Error(), "image_pull") {
+		t.Errorf("a rollout that fails: %v", err)
+	}
+	// The accepted change stands as it was recorded: its rollout is another matter.
+	for _, r := range w.rows() {
+		w.expect(r, sdk.StateSucceeded, sdk.ReasonCompleted)
+	}
+	first, err := rt.Restart(w.ctx(), on(api))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rt.Restart(w.ctx(), on(api)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = rt.Wait(w.ctx(), api, first.Op.Rollout, 0); !errors.As(err, &e) || e.ID != control.ErrWorkloadRollout {
+		t.Errorf("a rollout that another took the place of: %v", err)
+	}
+}
+
+// TestF94WaitHasItsOwnDeadline gives up on the wait, and not on the change.
+func TestF94WaitHasItsOwnDeadline(t *testing.T) {
+	w := newWorld(t)
+	rt := w.engine().Workloads()
+	api := w.live("api", 2)
+	w.cloud.Set(fake.Knobs{RolloutDelay: fake.Duration(time.Hour)})
+	c, err := rt.Restart(w.ctx(), on(api))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e *sdk.Error
+	if _, err := rt.Wait(w.ctx(), api, c.Op.Rollout, 50*time.Millisecond); !errors.As(err, &e) || e.Code != sdk.DeadlineExceeded || e.ID != control.ErrWorkloadWait {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(w.ctx())
+	cancel()
+	if _, err := rt.Wait(ctx, api, c.Op.Rollout, 0); !errors.Is(err, sdk.Canceled) {
+		t.Errorf("with an ended context: %v", err)
+	}
+	w.expect(w.onlyRow(), sdk.StateSucceeded, sdk.ReasonCompleted)
+}
+
+func TestWorkloadResolve(t *testing.T) {
+	w := newWorld(t)
+	w.also = []string{"twin"}
+	rt := w.engine().Workloads()
+	w.live("api", 1)
+	for ref, want := range map[string]string{"fake/main/api": "fake/main/api", "twin/main/other": "twin/main/other"} {
+		if got, err := rt.Resolve(w.ctx(), ref); err != nil || got.String() != want {
+			t.Errorf("%s: %s, %v", ref, got, err)
+		}
+	}
+	var e *sdk.Error
+	if _, err := rt.Resolve(w.ctx(), "api"); !errors.As(err, &e) || e.ID != control.ErrWorkloadAmbiguous ||
+		!strings.Contains(err.Error(), "fake/main/api, twin/main/api") {
+		t.Errorf("one name on two providers: %v", err)
+	}
+	for _, ref := range []string{"none", "nowhere/main/api"} {
+		if _, err := rt.Resolve(w.ctx(), ref); !errors.As(err, &e) || e.ID != control.ErrWorkloadUnknown {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	w.also = nil
+	alone := w.engine().Workloads()
+	if got, err := alone.Resolve(w.ctx(), "api"); err != nil || got.String() != "fake/main/api" {
+		t.Errorf("a name that is unique: %s, %v", got, err)
+	}
+	// While the provider doesn't answer, nothing is unique.
+	w.cloud.Inject(fake.Throttled(fake.OpListWorkloads, 1, 0))
+	if _, err := alone.Resolve(w.ctx(), "api"); !errors.Is(err, sdk.ResourceExhausted) {
+		t.Errorf("a provider that doesn't answer: %v", err)
+	}
+}
+
+// TestWorkloadLogs follows through a restart.
+func TestWorkloadLogs(t *testing.T) {
+	w := newWorld(t)
+	rt := w.engine().Workloads()
+	api := w.live("api", 1)
+	ctx, cancel := context.WithCancel(w.ctx())
+	defer cancel()
+	var seen []string
+	for it, err := range rt.Logs(ctx, api, sdk.TailLogsRequest{Follow: true}) {
+		if err != nil {
+			if !errors.Is(err, sdk.Canceled) {
+				t.Error(err)
+			}
+			break
+		}
+		if seen = append(seen, it.Instance); len(seen) == 1 {
+			if _, err := rt.Restart(w.ctx(), on(api)); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			cancel()
+		}
+	}
+	if !slices.Equal(seen, []string{"api-1-0", "api-2-0"}) {
+		t.Errorf("output of %q", seen)
+	}
+}
