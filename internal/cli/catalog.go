@@ -75,6 +75,7 @@ func Catalog() []Entry {
 	entries = append(entries, stepEntries()...)
 	entries = append(entries, resourceEntries()...)
 	entries = append(entries, systemEntries()...)
+	entries = append(entries, svcEntries()...)
 	said := func(id, text string) {
 		title, rest, _ := strings.Cut(text, ". ")
 		entries = append(entries, Entry{ID: id, Title: strings.TrimSuffix(title, ".") + ".", Cause: rest})

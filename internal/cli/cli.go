@@ -134,6 +134,7 @@ func plainJSON(cmd *cobra.Command) bool {
 // Groups of commands in the help.
 const (
 	groupRun   = "run"
+	groupLive  = "live"
 	groupKeep  = "keep"
 	groupAudit = "audit"
 	groupSetup = "setup"
@@ -176,7 +177,8 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 		return usageOf(cmd, flagHint(cmd, err))
 	})
 	root.PersistentFlags().StringVar(&f.configFile, "config", "", "`file` to read in place of the windlass.yaml files that are found")
-	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Jobs:"}, &cobra.Group{ID: groupKeep, Title: "What stands beside them:"}, &cobra.Group{ID: groupAudit, Title: "Record:"},
+	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Jobs:"}, &cobra.Group{ID: groupLive, Title: "Live workloads:"},
+		&cobra.Group{ID: groupKeep, Title: "What stands beside them:"}, &cobra.Group{ID: groupAudit, Title: "Record:"},
 		&cobra.Group{ID: groupSetup, Title: "Set-up:"})
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
@@ -186,6 +188,7 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 	}
 	add(groupRun, newRun(f, nil), newPs(f, nil), newStatus(f, nil), newLogs(f, nil), newWait(f, nil), newCancel(f, nil),
 		newAbandon(f, nil), newAdopt(f, nil), newRerun(f, nil), newRm(f, nil), newStep(f))
+	add(groupLive, newSvc(f))
 	add(groupKeep, newResource(f))
 	add(groupAudit, newLedger(f), newReap(f, nil))
 	add(groupSetup, newInit(f, nil), newDoctor(f, nil), newProvider(f), newPlugin(f), newConfig(f), newPocket(f), newRunner(f), newExplain(f, nil), newVersion(f, nil), newCompletion(f))

@@ -22,11 +22,12 @@ const (
 
 // Event is one line of a stream of JSON lines.
 type Event struct {
-	Event   string     `json:"event" doc:"submitted, output, gap, log_end, progress, warning, end or error; step_begin and step_end of windlass step run."`
-	Run     string     `json:"run,omitzero" doc:"ID of the run concerned."`
-	Attempt int        `json:"attempt,omitzero" doc:"Number of the attempt concerned."`
-	Time    *time.Time `json:"time,omitzero" doc:"When it was written, as the backend stamps it."`
-	Stream  sdk.Stream `json:"stream,omitzero" doc:"stdout, stderr, combined or system."`
+	Event    string     `json:"event" doc:"submitted, output, gap, log_end, progress, warning, end or error; step_begin and step_end of windlass step run."`
+	Run      string     `json:"run,omitzero" doc:"ID of the run concerned."`
+	Instance string     `json:"instance,omitzero" doc:"Instance of a live workload that wrote it, in windlass svc logs."`
+	Attempt  int        `json:"attempt,omitzero" doc:"Number of the attempt concerned."`
+	Time     *time.Time `json:"time,omitzero" doc:"When it was written, as the backend stamps it."`
+	Stream   sdk.Stream `json:"stream,omitzero" doc:"stdout, stderr, combined or system."`
 	// Data is base64, since output is any bytes.
 	Data    []byte      `json:"data,omitzero" doc:"The job's bytes in base64."`
 	LineEnd sdk.LineEnd `json:"line_end,omitzero" doc:"kept, or stripped where the backend took the newline off."`

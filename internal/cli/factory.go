@@ -34,8 +34,10 @@ type Keeper interface {
 
 // Session is what commands that work with runs need, opened together.
 type Session struct {
-	Store     ledger.Store
-	Engine    Engine
+	Store  ledger.Store
+	Engine Engine
+	// Workloads operates live workloads.
+	Workloads *control.WorkloadRuntime
 	Providers control.Providers
 	// Logged gives the runs that have captured output, oldest first.
 	Logged func(ctx context.Context) iter.Seq2[sdk.ID, error]

@@ -20,6 +20,7 @@ type ErrorBody struct {
 	ID       string        `json:"id" doc:"Stable name of the error, for windlass explain."`
 	Code     string        `json:"code" doc:"Class of the error: one of gRPC's sixteen codes."`
 	Message  string        `json:"message" doc:"What went wrong and where, in one line."`
+	Reason   sdk.Reason    `json:"reason,omitzero" doc:"The reason of docs/states.md, where the backend gave one."`
 	Remedy   string        `json:"remedy,omitzero" doc:"What to do."`
 	Provider string        `json:"provider,omitzero" doc:"The provider concerned."`
 	Field    string        `json:"field,omitzero" doc:"The field of the job or of the configuration at fault."`
@@ -67,7 +68,7 @@ func describe(err error) ErrorBody {
 	}
 	var e *sdk.Error
 	if errors.As(err, &e) {
-		b.Provider, b.Field, b.Retry = e.Provider, e.Field, e.Retryable
+		b.Provider, b.Field, b.Retry, b.Reason = e.Provider, e.Field, e.Retryable, e.Reason
 		// Wrapping keeps the remedy at the end, where it reads badly: it gets
 		// a line of its own.
 		for inner := e; inner != nil; {

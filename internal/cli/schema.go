@@ -40,7 +40,7 @@ func JSONSchema() ([]byte, error) {
 	root := map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "windlass --json",
-		"description": "A command prints one Envelope. windlass run, rerun, logs and step run print an Event a line instead, and ledger export an ExportLine.",
+		"description": "A command prints one Envelope. windlass run, rerun, logs, svc logs and step run print an Event a line instead, and ledger export an ExportLine.",
 		"oneOf":       []any{ref("Envelope"), g.of(reflect.TypeFor[Event]()), g.of(reflect.TypeFor[ledger.ExportLine]())},
 		"$defs":       g.defs,
 	}
@@ -67,6 +67,8 @@ func jsonCommands() []jsonCommand {
 		{"provider ls", []ProviderView{}}, {"provider ls --kinds", []KindView{}}, {"provider check", []CheckView{}},
 		{"plugin ls", []PluginView{}}, {"plugin check", []CheckView{}}, {"plugin install", PluginInstalledView{}},
 		{"provider describe", DescribeView{}}, {"doctor", []CheckView{}}, {"config show", []SettingView{}}, {"config validate", ValidateView{}},
+		{"svc ls", WorkloadsView{}}, {"svc status", WorkloadView{}}, {"svc start", ChangeView{}}, {"svc stop", ChangeView{}}, {"svc restart", ChangeView{}},
+		{"svc scale", ChangeView{}}, {"svc config", ChangeView{}}, {"svc exec", ExecView{}},
 		{"init", InitView{}}, {"version", VersionView{}}, {"explain", []ExplainView{}}, {"explain ID", ExplainView{}},
 	}
 }

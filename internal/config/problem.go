@@ -44,6 +44,7 @@ func Explanations() []Explanation {
 		{ErrUnknownRunner, "No remote runner has that name. exec_env is one of local-docker, ephemeral and provider-ephemeral, or a name under runners: in windlass.yaml; docs/exec-environments.md describes them."},
 		{ErrUnknownPlugin, "No plugin has that name. `windlass plugin ls` lists those that there are; `windlass plugin install` adds one to the folder of plugins, and so does an entry under plugins: in windlass.yaml. docs/plugins.md describes both."},
 		{ErrUnknownKind, "A provider's kind is none that this program has, and no plugin's. The message lists those that there are, and docs/providers.md describes them."},
+		{ErrDeployment, "A file for `windlass svc start -f` isn't a deployment. The message has line and column of each mistake; `windlass svc start --help` shows a file."},
 		{ErrProviderConfig, "What stands under config: of a provider doesn't fit its kind. docs/providers.md and `windlass config schema` describe each kind's keys."},
 		{ErrStateDir, "The state folder can't be used: it belongs to someone else, others may write to it, or it can't be made. It holds the ledger, logs and sockets, so only its owner may write there. Set WINDLASS_STATE to a folder of your own, or mend this one as the message says."},
 	}
