@@ -448,4 +448,3 @@ func TestWorkloadThrottled(t *testing.T) {
 		t.Error("it was tried again")
 	}
 }
-

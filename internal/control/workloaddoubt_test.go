@@ -109,4 +109,3 @@ func TestWorkloadRowOfTheDead(t *testing.T) {
 		}
 	}
 }
-
