@@ -31,7 +31,7 @@ func TestParseDeployment(t *testing.T) {
 	three := 3
 	want := Deployment{Target: sdk.Target{Provider: "prod", Path: "shop/api"}, Spec: sdk.DeploymentSpec{V: 1, Name: "api", Image: "shop/api:1.4",
 		Command: sdk.Argv{"serve", "--port", "8080"}, Env: sdk.Env{"A": "1"}, Secrets: map[string]sdk.SecretRef{"TOKEN": "secret://env/TOKEN"},
-		Ports: []sdk.Port{{Name: "http", Port: 8080}}, Replicas: &three, Resources: sdk.Resources{CPU: 500, Memory: 128 << 20},
+		Ports: []sdk.Port{{Name: "http", Port: 8080}}, Replicas: &three, Resources: sdk.Limits{CPU: 500, Memory: 128 << 20},
 		Health: &sdk.HealthCheck{HTTPPath: "/ready", Port: 8080, Interval: 5 * time.Second}, Config: map[string]string{"MODE": "fast"}, Options: []byte(`{"n":1}`)}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)

@@ -29,8 +29,8 @@ func on(t sdk.Target) control.ChangeRequest {
 	return control.ChangeRequest{Target: t, Actor: "tester@test"}
 }
 
-// rows are the ledger's rows about workloads, oldest first.
-func (w *world) rows() []ledger.Run {
+// liveRows are the ledger's rows about workloads, oldest first.
+func (w *world) liveRows() []ledger.Run {
 	w.t.Helper()
 	var out []ledger.Run
 	for r, err := range w.store.Runs(w.ctx(), ledger.RunFilter{OldestFirst: true}) {
@@ -47,7 +47,7 @@ func (w *world) rows() []ledger.Run {
 // onlyRow is the only row about a workload.
 func (w *world) onlyRow() ledger.Run {
 	w.t.Helper()
-	rows := w.rows()
+	rows := w.liveRows()
 	if len(rows) != 1 {
 		w.t.Fatalf("%d rows, want 1: %+v", len(rows), rows)
 	}
@@ -128,16 +128,16 @@ func TestF89RowBeforeTheCall(t *testing.T) {
 	w.expect(w.onlyRow(), sdk.StateSucceeded, sdk.ReasonCompleted)
 }
 
-// refusing is a ledger that can't be written.
-type refusing struct{ ledger.Store }
+// unwritable is a ledger that can't be written.
+type unwritable struct{ ledger.Store }
 
-func (refusing) Write(context.Context, ledger.Write) error {
+func (unwritable) Write(context.Context, ledger.Write) error {
 	return sdk.Errorf(sdk.ResourceExhausted, "write ledger", "no space left on device")
 }
 
 func TestF89LedgerDownNoCall(t *testing.T) {
 	w := newWorld(t)
-	w.count = func(s ledger.Store) ledger.Store { return refusing{s} }
+	w.count = func(s ledger.Store) ledger.Store { return unwritable{s} }
 	rt := w.engine().Workloads()
 	api := w.live("api", 2)
 	for name, change := range changes(rt, api) {
@@ -195,7 +195,7 @@ func TestF90ActorIsNeverEmpty(t *testing.T) {
 			t.Errorf("%s without an actor: %v", name, err)
 		}
 	}
-	if rows := w.rows(); len(rows) > 0 || w.cloud.Versions(api.Path) != 1 {
+	if rows := w.liveRows(); len(rows) > 0 || w.cloud.Versions(api.Path) != 1 {
 		t.Errorf("rows %+v", rows)
 	}
 }
@@ -254,7 +254,7 @@ func TestWorkloadManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	rows := w.rows()
+	rows := w.liveRows()
 	for _, r := range rows {
 		w.expect(r, sdk.StateSucceeded, sdk.ReasonCompleted)
 	}
@@ -278,7 +278,7 @@ func TestWorkloadExpect(t *testing.T) {
 			}
 		}
 	}
-	if rows := w.rows(); len(rows) > 0 || w.cloud.Versions(api.Path) != 1 {
+	if rows := w.liveRows(); len(rows) > 0 || w.cloud.Versions(api.Path) != 1 {
 		t.Errorf("refused, and there are rows %+v", rows)
 	}
 	r := on(api)
@@ -304,7 +304,7 @@ func TestWorkloadDryRun(t *testing.T) {
 			t.Errorf("dry run of %s: %v", name, err)
 		}
 	}
-	if rows := w.rows(); len(rows) > 0 || w.cloud.Versions(api.Path) != 1 {
+	if rows := w.liveRows(); len(rows) > 0 || w.cloud.Versions(api.Path) != 1 {
 		t.Errorf("after dry runs there are rows %+v and %d versions", rows, w.cloud.Versions(api.Path))
 	}
 }
@@ -340,7 +340,7 @@ func TestF99StopStart(t *testing.T) {
 	if _, err := w.engine().Workloads().Start(w.ctx(), control.StartChange{ChangeRequest: on(api)}); err != nil || replicas(w, api) != 3 {
 		t.Errorf("%d replicas, %v", replicas(w, api), err)
 	}
-	rows := w.rows()
+	rows := w.liveRows()
 	if len(rows) != 2 || !bytes.Contains(rows[0].Settings, []byte(`"desired":3`)) || w.detail(rows[0].ID)["restores"] != "3" ||
 		!bytes.Contains(rows[1].Settings, []byte(`"stopped":true`)) {
 		t.Errorf("rows %+v", rows)
@@ -358,7 +358,7 @@ func TestWorkloadStartFromSpec(t *testing.T) {
 		return err
 	}
 	var refused *control.ProblemsError
-	if err := start(sdk.DeploymentSpec{Name: "other"}); !errors.As(err, &refused) || len(refused.Problems) != 2 || len(w.rows()) != 0 {
+	if err := start(sdk.DeploymentSpec{Name: "other"}); !errors.As(err, &refused) || len(refused.Problems) != 2 || len(w.liveRows()) != 0 {
 		t.Errorf("a spec without an image, of another name: %v", err)
 	}
 	if err := start(spec); err != nil {
@@ -374,7 +374,7 @@ func TestWorkloadStartFromSpec(t *testing.T) {
 	if _, err := rt.Restart(w.ctx(), on(sdk.Target{Provider: "fake", Path: "main/none"})); !errors.Is(err, sdk.NotFound) {
 		t.Errorf("what isn't there: %v", err)
 	}
-	if n := len(w.rows()); n != 2 {
+	if n := len(w.liveRows()); n != 2 {
 		t.Errorf("%d rows", n)
 	}
 }
@@ -394,7 +394,7 @@ func TestWorkloadConfigValues(t *testing.T) {
 	if err != nil || again.Op.Changed || again.Revision != first.Revision {
 		t.Errorf("again: %+v, %v", again, err)
 	}
-	for _, row := range w.rows() {
+	for _, row := range w.liveRows() {
 		for _, want := range []string{`"MODE":"sha256:`, "secret://env/TOKEN", "OLD"} {
 			if !bytes.Contains(row.Spec, []byte(want)) {
 				t.Errorf("spec %s lacks %s", row.Spec, want)
@@ -430,7 +430,7 @@ func TestWorkloadWithoutCapability(t *testing.T) {
 	if st, err := rt.Status(w.ctx(), api); err != nil || *st.Desired != 2 {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if n := len(w.rows()); n != 0 {
+	if n := len(w.liveRows()); n != 0 {
 		t.Errorf("%d rows", n)
 	}
 }

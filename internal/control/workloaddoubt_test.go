@@ -56,7 +56,7 @@ func TestWorkloadLostReply(t *testing.T) {
 			if _, err := rt.Restart(w.ctx(), on(api)); err != nil {
 				t.Fatal(err)
 			}
-			rows := w.rows()
+			rows := w.liveRows()
 			w.expect(rows[0], sdk.StateLost, sdk.ReasonSubmitUnconfirmed)
 			w.expect(rows[1], sdk.StateSucceeded, sdk.ReasonCompleted)
 			w.sound(rows[0].ID)
@@ -100,7 +100,7 @@ func TestWorkloadRowOfTheDead(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				rows := w.rows()
+				rows := w.liveRows()
 				if rows[0].State != want || rows[0].Open() || w.detail(id)["read_back"] != "true" {
 					t.Errorf("the row is %s (%s), detail %v; want %s", rows[0].State, rows[0].Message, w.detail(id), want)
 				}

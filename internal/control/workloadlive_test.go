@@ -62,7 +62,7 @@ func TestF92ExecWithoutItsEnd(t *testing.T) {
 	if _, err := rt.Exec(w.ctx(), control.ExecRequest{ChangeRequest: on(api), Session: sdk.ExecWorkloadRequest{Command: sdk.Argv{"true"}}}); err == nil {
 		t.Error("a session that was never opened is a success")
 	}
-	w.expect(w.rows()[1], sdk.StateLost, sdk.ReasonSubmitUnconfirmed)
+	w.expect(w.liveRows()[1], sdk.StateLost, sdk.ReasonSubmitUnconfirmed)
 }
 
 // TestF94WaitFollowsTheRollout waits through lag and delay, and to a failure.
@@ -88,7 +88,7 @@ func TestF94WaitFollowsTheRollout(t *testing.T) {
 		t.Errorf("a rollout that fails: %v", err)
 	}
 	// The accepted change stands as it was recorded: its rollout is another matter.
-	for _, r := range w.rows() {
+	for _, r := range w.liveRows() {
 		w.expect(r, sdk.StateSucceeded, sdk.ReasonCompleted)
 	}
 	first, err := rt.Restart(w.ctx(), on(api))
