@@ -81,6 +81,26 @@ func (s *Server) servicesOf(capability string) []func(grpc.ServiceRegistrar) {
 		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterOwnedListerServiceServer(r, &lister{s: s}) }}
 	case sdk.Renewer().String():
 		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterExpiryRenewerServiceServer(r, &renewer{s: s}) }}
+	case sdk.Workloads().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterWorkloadListerServiceServer(r, &workloadLister{s: s}) }}
+	case sdk.WorkloadStates().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterWorkloadStatuserServiceServer(r, &workloadStatuser{s: s}) }}
+	case sdk.WorkloadStarts().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterStarterServiceServer(r, &starter{s: s}) }}
+	case sdk.WorkloadStops().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterStopperServiceServer(r, &stopper{s: s}) }}
+	case sdk.WorkloadScales().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterScalerServiceServer(r, &scaler{s: s}) }}
+	case sdk.WorkloadRestarts().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterRestarterServiceServer(r, &restarter{s: s}) }}
+	case sdk.WorkloadConfigs().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterConfigurerServiceServer(r, &configurer{s: s}) }}
+	case sdk.WorkloadExecs().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterExecerServiceServer(r, &execer{s: s}) }}
+	case sdk.WorkloadLogs().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterLogTailerServiceServer(r, &logTailer{s: s}) }}
+	case sdk.WorkloadMetrics().String():
+		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterMetricStreamerServiceServer(r, &metricStreamer{s: s}) }}
 	case sdk.Resources().String():
 		return []register{
 			func(r grpc.ServiceRegistrar) { pb.RegisterResourceDriverServiceServer(r, &resources{s: s}) },

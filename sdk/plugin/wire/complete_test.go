@@ -20,6 +20,7 @@ func files() []protoreflect.FileDescriptor {
 	return []protoreflect.FileDescriptor{
 		pb.File_windlass_provider_v1_error_proto, pb.File_windlass_provider_v1_launch_proto, pb.File_windlass_provider_v1_job_proto,
 		pb.File_windlass_provider_v1_log_proto, pb.File_windlass_provider_v1_owned_proto, pb.File_windlass_provider_v1_resource_proto, pb.File_windlass_provider_v1_provider_proto,
+		pb.File_windlass_provider_v1_workload_proto,
 	}
 }
 
@@ -59,7 +60,7 @@ func TestServices(t *testing.T) {
 				continue
 			}
 			streams := m.Type.NumOut() == 1 // an iter.Seq2
-			if m.Name == "RunJob" {
+			if m.Name == "RunJob" || m.Name == "ExecWorkload" {
 				streams = true // progress comes before the result, input after it
 			}
 			if rpc.IsStreamingServer() != streams {
@@ -152,9 +153,27 @@ func TestFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	mark(start.ProtoReflect())
+	command, err := wire.EncodeExecWorkloadRequest(sdk.ExecWorkloadRequest{Op: filled[sdk.OpRequest](&filler{}), Stdin: strings.NewReader("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark(command.ProtoReflect())
+	failed, err := wire.EncodeStreamMetricsResponse(sdk.MetricItem{Path: "a", Failed: fullError()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark(failed.ProtoReflect())
+	size, err := wire.EncodeResize(sdk.TerminalSize{Columns: 80, Rows: 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark(size.ProtoReflect())
 	// Streams that the two sides of a connection write themselves.
 	for _, m := range []proto.Message{
 		&pb.RunJobRequest{Part: &pb.RunJobRequest_Stdin{}},
+		&pb.ExecWorkloadRequest{Part: &pb.ExecWorkloadRequest_Stdin{}}, &pb.ExecWorkloadRequest{Part: &pb.ExecWorkloadRequest_StdinEnd{StdinEnd: true}},
+		&pb.ExecWorkloadRequest{Part: &pb.ExecWorkloadRequest_Signal{Signal: "INT"}},
+		&pb.ExecWorkloadResponse{Part: &pb.ExecWorkloadResponse_Stdout{}}, &pb.ExecWorkloadResponse{Part: &pb.ExecWorkloadResponse_Stderr{}},
 		&pb.CallbacksRequest{Id: 1, Answer: &pb.CallbacksRequest_Secret{}}, &pb.CallbacksRequest{Answer: &pb.CallbacksRequest_Error{}},
 		&pb.CallbacksResponse{Id: 1, Question: &pb.CallbacksResponse_ResolveSecret{}}, &pb.CallbacksResponse{Question: &pb.CallbacksResponse_Withdrawn{}},
 	} {

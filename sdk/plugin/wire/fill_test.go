@@ -24,6 +24,12 @@ func notCarried() map[string]string {
 		"OpenRequest.Executable": "the plugin's own",
 		"RunJobRequest.Stdin":    "travels in the stream",
 		"RunJobRequest.Progress": "travels in the stream",
+
+		"ExecWorkloadRequest.Stdin":   "travels in the stream",
+		"ExecWorkloadRequest.Stdout":  "travels in the stream",
+		"ExecWorkloadRequest.Stderr":  "travels in the stream",
+		"ExecWorkloadRequest.Resize":  "travels in the stream",
+		"ExecWorkloadRequest.Signals": "travels in the stream",
 	}
 }
 
@@ -74,6 +80,18 @@ func (f *filler) special(t reflect.Type) any {
 		return sdk.StreamStderr
 	case reflect.TypeFor[sdk.LineEnd]():
 		return sdk.LineEndStripped
+	case reflect.TypeFor[sdk.OpFoundBy]():
+		return sdk.OpInHistory
+	case reflect.TypeFor[sdk.RestartGuarantee]():
+		return sdk.RestartRolling
+	case reflect.TypeFor[sdk.StopGuarantee]():
+		return sdk.StopZero
+	case reflect.TypeFor[sdk.OpState]():
+		return sdk.OpAccepted
+	case reflect.TypeFor[sdk.RolloutState]():
+		return sdk.RolloutComplete
+	case reflect.TypeFor[sdk.InstanceState]():
+		return sdk.InstanceRunning
 	case reflect.TypeFor[sdk.Verdict]():
 		return sdk.VerdictComplete
 	}

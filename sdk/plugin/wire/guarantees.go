@@ -19,7 +19,8 @@ func guarantees(g sdk.Guarantees) *pb.Guarantees {
 			Default: span(g.Grace.Default), AtLaunch: g.Grace.AtLaunch},
 		Deadline: &pb.DeadlineGuarantee{Native: g.Deadline.Native, Min: span(g.Deadline.Min), Max: span(g.Deadline.Max), FromSubmit: g.Deadline.FromSubmit},
 		Evidence: span(g.Evidence), KeepsEnded: g.KeepsEnded, Secrets: string(g.Secrets), Ambient: g.Ambient, NoImage: g.NoImage,
-		Stdin: each(g.Stdin, func(m sdk.StdinMode) string { return string(m) }),
+		Stdin:    each(g.Stdin, func(m sdk.StdinMode) string { return string(m) }),
+		Workload: workloadGuarantees(g.Workload),
 	}
 }
 
@@ -46,6 +47,7 @@ func (c *coder) unguarantees(m *pb.Guarantees) sdk.Guarantees {
 		KeepsEnded: m.GetKeepsEnded(),
 		Secrets:    word(m.GetSecrets(), sdk.SecretVisibleEnv, "", sdk.SecretReference, sdk.SecretSealed, sdk.SecretFile, sdk.SecretProcessEnv),
 		Ambient:    m.GetAmbient(), NoImage: m.GetNoImage(),
+		Workload: c.unworkloadGuarantees(m.GetWorkload()),
 	}
 	for _, s := range m.GetStdin() {
 		if mode := word(s, sdk.StdinNone, sdk.StdinAttached, sdk.StdinSpooled); mode != sdk.StdinNone {

@@ -112,6 +112,31 @@ func trips() []trip {
 		of(wire.EncodeSensitiveKeysResponse, wire.DecodeSensitiveKeysResponse),
 		of(wire.EncodeTroubleshootResourceRequest, wire.DecodeTroubleshootResourceRequest),
 		of(wire.EncodeTroubleshootResourceResponse, wire.DecodeTroubleshootResourceResponse),
+		of(wire.EncodeStartWorkloadRequest, wire.DecodeStartWorkloadRequest),
+		of(wire.EncodeStartWorkloadResponse, wire.DecodeStartWorkloadResponse),
+		of(wire.EncodeStopWorkloadRequest, wire.DecodeStopWorkloadRequest),
+		of(wire.EncodeStopWorkloadResponse, wire.DecodeStopWorkloadResponse),
+		of(wire.EncodeScaleWorkloadRequest, wire.DecodeScaleWorkloadRequest),
+		of(wire.EncodeScaleWorkloadResponse, wire.DecodeScaleWorkloadResponse),
+		of(wire.EncodeRestartWorkloadRequest, wire.DecodeRestartWorkloadRequest),
+		of(wire.EncodeRestartWorkloadResponse, wire.DecodeRestartWorkloadResponse),
+		of(wire.EncodeApplyConfigRequest, wire.DecodeApplyConfigRequest),
+		of(wire.EncodeApplyConfigResponse, wire.DecodeApplyConfigResponse),
+		of(wire.EncodeWorkloadStatusRequest, wire.DecodeWorkloadStatusRequest),
+		of(wire.EncodeWorkloadStatusResponse, wire.DecodeWorkloadStatusResponse),
+		of(wire.EncodeListWorkloadsRequest, wire.DecodeListWorkloadsRequest),
+		of(wire.EncodeListWorkloadsResponse, wire.DecodeListWorkloadsResponse),
+		of(wire.EncodeTailLogsRequest, wire.DecodeTailLogsRequest),
+		of(func(i sdk.WorkloadLogItem) (*pb.TailLogsResponse, error) { return only(wire.EncodeTailLogsResponse(i)) }, wire.DecodeTailLogsResponse,
+			sdk.WorkloadLogItem{Instance: "a", Entry: filled[*sdk.LogChunk](f)}, sdk.WorkloadLogItem{Instance: "b", Gap: filled[*sdk.LogGap](f)}),
+		of(wire.EncodeStreamMetricsRequest, wire.DecodeStreamMetricsRequest),
+		of(wire.EncodeStreamMetricsResponse, wire.DecodeStreamMetricsResponse,
+			sdk.MetricItem{Path: "a", Instance: "i", Sample: filled[*sdk.MetricSample](f)}, sdk.MetricItem{Path: "a", Warming: "not yet"}),
+		of(wire.EncodeExecWorkloadRequest, func(m *pb.ExecWorkloadRequest) (sdk.ExecWorkloadRequest, error) {
+			r, _, err := wire.DecodeExecWorkloadRequest(m)
+			return r, err
+		}),
+		of(wire.EncodeExecWorkloadResult, wire.DecodeExecWorkloadResult),
 		of(wire.EncodeDescribeResponse, wire.DecodeDescribeResponse),
 		of(func(o opening) (*pb.OpenRequest, error) { return wire.EncodeOpenRequest(o.Session, o.Request) },
 			func(m *pb.OpenRequest) (o opening, err error) {
@@ -129,8 +154,8 @@ func trips() []trip {
 }
 
 // only returns the one message of a sequence.
-func only(seq iter.Seq2[*pb.JobLogsResponse, error]) (*pb.JobLogsResponse, error) {
-	var out *pb.JobLogsResponse
+func only[M any](seq iter.Seq2[*M, error]) (*M, error) {
+	var out *M
 	for m, err := range seq {
 		if err != nil {
 			return nil, err

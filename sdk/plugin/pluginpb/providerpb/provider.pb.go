@@ -253,7 +253,9 @@ type Guarantees struct {
 	// The backend runs programs of this machine.
 	NoImage bool `protobuf:"varint,15,opt,name=no_image,json=noImage,proto3" json:"no_image,omitempty"`
 	// The modes of standard input that it can take.
-	Stdin         []string `protobuf:"bytes,16,rep,name=stdin,proto3" json:"stdin,omitempty"`
+	Stdin []string `protobuf:"bytes,16,rep,name=stdin,proto3" json:"stdin,omitempty"`
+	// What goes for live workloads.
+	Workload      *WorkloadGuarantees `protobuf:"bytes,17,opt,name=workload,proto3" json:"workload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -396,6 +398,13 @@ func (x *Guarantees) GetNoImage() bool {
 func (x *Guarantees) GetStdin() []string {
 	if x != nil {
 		return x.Stdin
+	}
+	return nil
+}
+
+func (x *Guarantees) GetWorkload() *WorkloadGuarantees {
+	if x != nil {
+		return x.Workload
 	}
 	return nil
 }
@@ -1768,7 +1777,7 @@ var File_windlass_provider_v1_provider_proto protoreflect.FileDescriptor
 
 const file_windlass_provider_v1_provider_proto_rawDesc = "" +
 	"\n" +
-	"#windlass/provider/v1/provider.proto\x12\x14windlass.provider.v1\x1a\x1egoogle/protobuf/duration.proto\x1a windlass/provider/v1/error.proto\x1a!windlass/provider/v1/launch.proto\"\xc5\x02\n" +
+	"#windlass/provider/v1/provider.proto\x12\x14windlass.provider.v1\x1a\x1egoogle/protobuf/duration.proto\x1a windlass/provider/v1/error.proto\x1a!windlass/provider/v1/launch.proto\x1a#windlass/provider/v1/workload.proto\"\xc5\x02\n" +
 	"\vSchemaField\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x10\n" +
@@ -1784,7 +1793,7 @@ const file_windlass_provider_v1_provider_proto_rawDesc = "" +
 	"\x06fields\x18\v \x03(\v2!.windlass.provider.v1.SchemaFieldR\x06fields\"U\n" +
 	"\x06Schema\x12\x10\n" +
 	"\x03doc\x18\x01 \x01(\tR\x03doc\x129\n" +
-	"\x06fields\x18\x02 \x03(\v2!.windlass.provider.v1.SchemaFieldR\x06fields\"\xae\x05\n" +
+	"\x06fields\x18\x02 \x03(\v2!.windlass.provider.v1.SchemaFieldR\x06fields\"\xf4\x05\n" +
 	"\n" +
 	"Guarantees\x12\x1b\n" +
 	"\tsubmit_by\x18\x01 \x01(\tR\bsubmitBy\x12I\n" +
@@ -1804,7 +1813,8 @@ const file_windlass_provider_v1_provider_proto_rawDesc = "" +
 	"\asecrets\x18\r \x01(\tR\asecrets\x12\x18\n" +
 	"\aambient\x18\x0e \x01(\bR\aambient\x12\x19\n" +
 	"\bno_image\x18\x0f \x01(\bR\anoImage\x12\x14\n" +
-	"\x05stdin\x18\x10 \x03(\tR\x05stdin\"\xad\x02\n" +
+	"\x05stdin\x18\x10 \x03(\tR\x05stdin\x12D\n" +
+	"\bworkload\x18\x11 \x01(\v2(.windlass.provider.v1.WorkloadGuaranteesR\bworkload\"\xad\x02\n" +
 	"\fLogGuarantee\x12\x1a\n" +
 	"\bfidelity\x18\x01 \x01(\tR\bfidelity\x12\x14\n" +
 	"\x05apart\x18\x02 \x01(\bR\x05apart\x12*\n" +
@@ -1952,8 +1962,9 @@ var file_windlass_provider_v1_provider_proto_goTypes = []any{
 	(*CloseResponse)(nil),       // 21: windlass.provider.v1.CloseResponse
 	nil,                         // 22: windlass.provider.v1.OpenRequest.CredentialsEntry
 	(*durationpb.Duration)(nil), // 23: google.protobuf.Duration
-	(*Identity)(nil),            // 24: windlass.provider.v1.Identity
-	(*Error)(nil),               // 25: windlass.provider.v1.Error
+	(*WorkloadGuarantees)(nil),  // 24: windlass.provider.v1.WorkloadGuarantees
+	(*Identity)(nil),            // 25: windlass.provider.v1.Identity
+	(*Error)(nil),               // 26: windlass.provider.v1.Error
 }
 var file_windlass_provider_v1_provider_proto_depIdxs = []int32{
 	0,  // 0: windlass.provider.v1.SchemaField.elem:type_name -> windlass.provider.v1.SchemaField
@@ -1965,44 +1976,45 @@ var file_windlass_provider_v1_provider_proto_depIdxs = []int32{
 	4,  // 6: windlass.provider.v1.Guarantees.grace:type_name -> windlass.provider.v1.GraceGuarantee
 	5,  // 7: windlass.provider.v1.Guarantees.deadline:type_name -> windlass.provider.v1.DeadlineGuarantee
 	23, // 8: windlass.provider.v1.Guarantees.evidence:type_name -> google.protobuf.Duration
-	23, // 9: windlass.provider.v1.LogGuarantee.settle_quiet:type_name -> google.protobuf.Duration
-	23, // 10: windlass.provider.v1.LogGuarantee.settle_max:type_name -> google.protobuf.Duration
-	23, // 11: windlass.provider.v1.GraceGuarantee.min:type_name -> google.protobuf.Duration
-	23, // 12: windlass.provider.v1.GraceGuarantee.max:type_name -> google.protobuf.Duration
-	23, // 13: windlass.provider.v1.GraceGuarantee.default:type_name -> google.protobuf.Duration
-	23, // 14: windlass.provider.v1.DeadlineGuarantee.min:type_name -> google.protobuf.Duration
-	23, // 15: windlass.provider.v1.DeadlineGuarantee.max:type_name -> google.protobuf.Duration
-	1,  // 16: windlass.provider.v1.ResourceType.config:type_name -> windlass.provider.v1.Schema
-	1,  // 17: windlass.provider.v1.DescribeResponse.config:type_name -> windlass.provider.v1.Schema
-	1,  // 18: windlass.provider.v1.DescribeResponse.options:type_name -> windlass.provider.v1.Schema
-	2,  // 19: windlass.provider.v1.DescribeResponse.guarantees:type_name -> windlass.provider.v1.Guarantees
-	6,  // 20: windlass.provider.v1.DescribeResponse.support:type_name -> windlass.provider.v1.FieldSupport
-	7,  // 21: windlass.provider.v1.DescribeResponse.resources:type_name -> windlass.provider.v1.ResourceType
-	22, // 22: windlass.provider.v1.OpenRequest.credentials:type_name -> windlass.provider.v1.OpenRequest.CredentialsEntry
-	23, // 23: windlass.provider.v1.OpenRequest.call_timeout:type_name -> google.protobuf.Duration
-	12, // 24: windlass.provider.v1.OpenResponse.info:type_name -> windlass.provider.v1.Info
-	24, // 25: windlass.provider.v1.Info.identity:type_name -> windlass.provider.v1.Identity
-	2,  // 26: windlass.provider.v1.Info.guarantees:type_name -> windlass.provider.v1.Guarantees
-	25, // 27: windlass.provider.v1.CallbacksRequest.error:type_name -> windlass.provider.v1.Error
-	12, // 28: windlass.provider.v1.InfoResponse.info:type_name -> windlass.provider.v1.Info
-	18, // 29: windlass.provider.v1.CheckResponse.items:type_name -> windlass.provider.v1.CheckItem
-	8,  // 30: windlass.provider.v1.ProviderService.Describe:input_type -> windlass.provider.v1.DescribeRequest
-	10, // 31: windlass.provider.v1.ProviderService.Open:input_type -> windlass.provider.v1.OpenRequest
-	13, // 32: windlass.provider.v1.ProviderService.Callbacks:input_type -> windlass.provider.v1.CallbacksRequest
-	15, // 33: windlass.provider.v1.ProviderService.Info:input_type -> windlass.provider.v1.InfoRequest
-	17, // 34: windlass.provider.v1.ProviderService.Check:input_type -> windlass.provider.v1.CheckRequest
-	20, // 35: windlass.provider.v1.ProviderService.Close:input_type -> windlass.provider.v1.CloseRequest
-	9,  // 36: windlass.provider.v1.ProviderService.Describe:output_type -> windlass.provider.v1.DescribeResponse
-	11, // 37: windlass.provider.v1.ProviderService.Open:output_type -> windlass.provider.v1.OpenResponse
-	14, // 38: windlass.provider.v1.ProviderService.Callbacks:output_type -> windlass.provider.v1.CallbacksResponse
-	16, // 39: windlass.provider.v1.ProviderService.Info:output_type -> windlass.provider.v1.InfoResponse
-	19, // 40: windlass.provider.v1.ProviderService.Check:output_type -> windlass.provider.v1.CheckResponse
-	21, // 41: windlass.provider.v1.ProviderService.Close:output_type -> windlass.provider.v1.CloseResponse
-	36, // [36:42] is the sub-list for method output_type
-	30, // [30:36] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	24, // 9: windlass.provider.v1.Guarantees.workload:type_name -> windlass.provider.v1.WorkloadGuarantees
+	23, // 10: windlass.provider.v1.LogGuarantee.settle_quiet:type_name -> google.protobuf.Duration
+	23, // 11: windlass.provider.v1.LogGuarantee.settle_max:type_name -> google.protobuf.Duration
+	23, // 12: windlass.provider.v1.GraceGuarantee.min:type_name -> google.protobuf.Duration
+	23, // 13: windlass.provider.v1.GraceGuarantee.max:type_name -> google.protobuf.Duration
+	23, // 14: windlass.provider.v1.GraceGuarantee.default:type_name -> google.protobuf.Duration
+	23, // 15: windlass.provider.v1.DeadlineGuarantee.min:type_name -> google.protobuf.Duration
+	23, // 16: windlass.provider.v1.DeadlineGuarantee.max:type_name -> google.protobuf.Duration
+	1,  // 17: windlass.provider.v1.ResourceType.config:type_name -> windlass.provider.v1.Schema
+	1,  // 18: windlass.provider.v1.DescribeResponse.config:type_name -> windlass.provider.v1.Schema
+	1,  // 19: windlass.provider.v1.DescribeResponse.options:type_name -> windlass.provider.v1.Schema
+	2,  // 20: windlass.provider.v1.DescribeResponse.guarantees:type_name -> windlass.provider.v1.Guarantees
+	6,  // 21: windlass.provider.v1.DescribeResponse.support:type_name -> windlass.provider.v1.FieldSupport
+	7,  // 22: windlass.provider.v1.DescribeResponse.resources:type_name -> windlass.provider.v1.ResourceType
+	22, // 23: windlass.provider.v1.OpenRequest.credentials:type_name -> windlass.provider.v1.OpenRequest.CredentialsEntry
+	23, // 24: windlass.provider.v1.OpenRequest.call_timeout:type_name -> google.protobuf.Duration
+	12, // 25: windlass.provider.v1.OpenResponse.info:type_name -> windlass.provider.v1.Info
+	25, // 26: windlass.provider.v1.Info.identity:type_name -> windlass.provider.v1.Identity
+	2,  // 27: windlass.provider.v1.Info.guarantees:type_name -> windlass.provider.v1.Guarantees
+	26, // 28: windlass.provider.v1.CallbacksRequest.error:type_name -> windlass.provider.v1.Error
+	12, // 29: windlass.provider.v1.InfoResponse.info:type_name -> windlass.provider.v1.Info
+	18, // 30: windlass.provider.v1.CheckResponse.items:type_name -> windlass.provider.v1.CheckItem
+	8,  // 31: windlass.provider.v1.ProviderService.Describe:input_type -> windlass.provider.v1.DescribeRequest
+	10, // 32: windlass.provider.v1.ProviderService.Open:input_type -> windlass.provider.v1.OpenRequest
+	13, // 33: windlass.provider.v1.ProviderService.Callbacks:input_type -> windlass.provider.v1.CallbacksRequest
+	15, // 34: windlass.provider.v1.ProviderService.Info:input_type -> windlass.provider.v1.InfoRequest
+	17, // 35: windlass.provider.v1.ProviderService.Check:input_type -> windlass.provider.v1.CheckRequest
+	20, // 36: windlass.provider.v1.ProviderService.Close:input_type -> windlass.provider.v1.CloseRequest
+	9,  // 37: windlass.provider.v1.ProviderService.Describe:output_type -> windlass.provider.v1.DescribeResponse
+	11, // 38: windlass.provider.v1.ProviderService.Open:output_type -> windlass.provider.v1.OpenResponse
+	14, // 39: windlass.provider.v1.ProviderService.Callbacks:output_type -> windlass.provider.v1.CallbacksResponse
+	16, // 40: windlass.provider.v1.ProviderService.Info:output_type -> windlass.provider.v1.InfoResponse
+	19, // 41: windlass.provider.v1.ProviderService.Check:output_type -> windlass.provider.v1.CheckResponse
+	21, // 42: windlass.provider.v1.ProviderService.Close:output_type -> windlass.provider.v1.CloseResponse
+	37, // [37:43] is the sub-list for method output_type
+	31, // [31:37] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_windlass_provider_v1_provider_proto_init() }
@@ -2012,6 +2024,7 @@ func file_windlass_provider_v1_provider_proto_init() {
 	}
 	file_windlass_provider_v1_error_proto_init()
 	file_windlass_provider_v1_launch_proto_init()
+	file_windlass_provider_v1_workload_proto_init()
 	file_windlass_provider_v1_provider_proto_msgTypes[10].OneofWrappers = []any{}
 	file_windlass_provider_v1_provider_proto_msgTypes[13].OneofWrappers = []any{
 		(*CallbacksRequest_Secret)(nil),
