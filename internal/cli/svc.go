@@ -158,7 +158,7 @@ func (o *changeFlags) done(ctx context.Context, f *Factory, w *control.WorkloadR
 		after = &st
 	}
 	if o.json {
-		return writeJSON(s.Out, viewChange(action, c, after))
+		return writeJSON(s.Out, viewSvcChange(action, c, after))
 	}
 	if o.dryRun {
 		return printCalls(s, c.Op)
@@ -175,7 +175,7 @@ func rowError(c control.Change, err error) error {
 	return &runError{c.Row.ID, err}
 }
 
-func viewChange(action string, c control.Change, after *sdk.DeploymentStatus) ChangeView {
+func viewSvcChange(action string, c control.Change, after *sdk.DeploymentStatus) ChangeView {
 	v := ChangeView{Target: c.Target.String(), Action: action, Changed: c.Op.Changed, ReadBack: c.ReadBack, Gen: c.Op.Generation, Rollout: c.Op.Rollout,
 		Trace: c.Op.Trace, Revision: c.Revision, Restores: c.Restores, Warnings: c.Op.Warnings, Calls: c.Op.Calls}
 	if !c.Row.ID.IsZero() {
