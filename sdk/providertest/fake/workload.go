@@ -232,3 +232,46 @@ func (d *deployment) trace(g sdk.OpGuarantee, id sdk.ID, before string) sdk.OpTr
 	}
 	return sdk.OpTrace{State: sdk.OpUnknown, Evidence: "another operation came after it"}
 }
+
+// Workload returns how a workload is, as the cloud sees it; ok is false where
+// there is none. It is no call of a provider.
+func (c *Cloud) Workload(path sdk.WorkloadPath) (st sdk.DeploymentStatus, ok bool) {
+	d, _ := c.store.workload(path)
+	if d == nil {
+		return sdk.DeploymentStatus{}, false
+	}
+	return d.status(c.clock.Now()), true
+}
+
+// Versions counts the changes of a workload, that which made it included: the
+// side-effect counter of mutating calls.
+func (c *Cloud) Versions(path sdk.WorkloadPath) int {
+	d, _ := c.store.workload(path)
+	if d == nil {
+		return 0
+	}
+	return int(d.Version)
+}
+
+// Deploy makes a workload, or changes one, as somebody else would.
+func (c *Cloud) Deploy(path sdk.WorkloadPath, image string, replicas int, scaler *sdk.Autoscaler) error {
+	for {
+		old, err := c.store.workload(path)
+		if err != nil {
+			return err
+		}
+		k, now := c.Knobs(), c.clock.Now()
+		d := &deployment{Path: path, Version: 1, At: now, Delay: k.RolloutDelay, Lag: k.ObserveLag, Before: serving{}}
+		if old != nil {
+			d = old.next(now, k)
+		}
+		d.Image, d.Replicas, d.Autoscale, d.Stopped = image, replicas, scaler, false
+		d.replace(k)
+		d.settle(sdk.ID{})
+		stored, err := c.store.putWorkload(d)
+		if err != nil || stored {
+			c.liveHub.publish(string(path))
+			return err
+		}
+	}
+}

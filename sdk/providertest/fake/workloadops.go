@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"sort"
@@ -13,97 +12,6 @@ import (
 
 	"github.com/windlass-run/windlass/sdk"
 )
-
-// ListWorkloads implements sdk.WorkloadLister.
-func (p *provider) ListWorkloads(ctx context.Context, r sdk.ListWorkloadsRequest) iter.Seq2[sdk.WorkloadItem, error] {
-	return func(yield func(sdk.WorkloadItem, error) bool) {
-		list, err := p.listed(ctx, r)
-		if err != nil {
-			yield(sdk.WorkloadItem{}, err)
-			return
-		}
-		now := p.cloud.clock.Now()
-		for _, d := range list {
-			if r.Name != "" && d.Path.Name() != r.Name {
-				continue
-			}
-			if ctx.Err() != nil {
-				yield(sdk.WorkloadItem{}, ended(ctx, OpListWorkloads))
-				return
-			}
-			if !yield(d.item(now), nil) {
-				return
-			}
-		}
-	}
-}
-
-func (p *provider) listed(ctx context.Context, r sdk.ListWorkloadsRequest) ([]*deployment, error) {
-	ctx, cancel := p.limit(ctx)
-	defer cancel()
-	in, err := p.cloud.enter(ctx, OpListWorkloads, r)
-	if err != nil {
-		return nil, err
-	}
-	list, err := p.cloud.store.workloads()
-	if err != nil {
-		return nil, broken(OpListWorkloads, err)
-	}
-	return list, in.done()
-}
-
-// WorkloadStatus implements sdk.WorkloadStatuser.
-func (p *provider) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequest) (sdk.WorkloadStatusResult, error) {
-	d, err := p.read(ctx, OpWorkloadStatus, r.Path)
-	res := sdk.WorkloadStatusResult{Status: sdk.DeploymentStatus{Path: r.Path, Rollout: sdk.RolloutUnknown}}
-	if err != nil && (sdk.CodeOf(err) != sdk.NotFound || r.OpID.IsZero()) {
-		return sdk.WorkloadStatusResult{}, err
-	}
-	if d != nil {
-		res.Status = d.status(p.cloud.clock.Now())
-	}
-	if r.Rollout != "" && r.Rollout != res.Status.RolloutID {
-		// A later change has taken its place; whether it ended well is not kept.
-		res.Status.Rollout, res.Status.RolloutID = sdk.RolloutUnknown, r.Rollout
-	}
-	if !r.OpID.IsZero() {
-		tr := d.trace(p.g.Workload.Ops, r.OpID, r.Before)
-		res.Op = &tr
-	}
-	return res, nil
-}
-
-// read is one call that looks at a workload.
-func (p *provider) read(ctx context.Context, op Op, path sdk.WorkloadPath) (*deployment, error) {
-	if err := path.Check(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := p.limit(ctx)
-	defer cancel()
-	in, err := p.cloud.enter(ctx, op, pathBody{path})
-	if err != nil {
-		return nil, err
-	}
-	d, err := p.cloud.store.workload(path)
-	if err != nil {
-		return nil, broken(op, err)
-	}
-	if err := in.done(); err != nil {
-		return nil, err
-	}
-	if d == nil {
-		return nil, noWorkload(op, path)
-	}
-	return d, nil
-}
-
-type pathBody struct {
-	Path sdk.WorkloadPath `json:"path"`
-}
-
-func noWorkload(op Op, path sdk.WorkloadPath) error {
-	return &sdk.Error{Code: sdk.NotFound, Op: opName(op), Err: fmt.Errorf("workload %s: %w", path, &APIError{404, "NotFound"})}
-}
 
 // mutation is one change of a workload, as its verb describes it.
 type mutation struct {
@@ -444,47 +352,4 @@ func (d *deployment) settings() string {
 	sort.Strings(lines)
 	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
 	return hex.EncodeToString(sum[:8])
-}
-
-// Workload returns how a workload is, as the cloud sees it; ok is false where
-// there is none. It is no call of a provider.
-func (c *Cloud) Workload(path sdk.WorkloadPath) (st sdk.DeploymentStatus, ok bool) {
-	d, _ := c.store.workload(path)
-	if d == nil {
-		return sdk.DeploymentStatus{}, false
-	}
-	return d.status(c.clock.Now()), true
-}
-
-// Versions counts the changes of a workload, that which made it included: the
-// side-effect counter of mutating calls.
-func (c *Cloud) Versions(path sdk.WorkloadPath) int {
-	d, _ := c.store.workload(path)
-	if d == nil {
-		return 0
-	}
-	return int(d.Version)
-}
-
-// Deploy makes a workload, or changes one, as somebody else would.
-func (c *Cloud) Deploy(path sdk.WorkloadPath, image string, replicas int, scaler *sdk.Autoscaler) error {
-	for {
-		old, err := c.store.workload(path)
-		if err != nil {
-			return err
-		}
-		k, now := c.Knobs(), c.clock.Now()
-		d := &deployment{Path: path, Version: 1, At: now, Delay: k.RolloutDelay, Lag: k.ObserveLag, Before: serving{}}
-		if old != nil {
-			d = old.next(now, k)
-		}
-		d.Image, d.Replicas, d.Autoscale, d.Stopped = image, replicas, scaler, false
-		d.replace(k)
-		d.settle(sdk.ID{})
-		stored, err := c.store.putWorkload(d)
-		if err != nil || stored {
-			c.liveHub.publish(string(path))
-			return err
-		}
-	}
 }
