@@ -513,6 +513,11 @@ func guaranteeWords(g sdk.Guarantees) []GuaranteeView {
 		}
 		add("Input", "%s", strings.Join(words, ", "))
 	}
+	if g.Workload != (sdk.WorkloadGuarantees{}) {
+		for _, r := range WorkloadGuaranteeRows() {
+			add("Workload: "+strings.ToLower(r.Name[:1])+r.Name[1:], "%s", r.Words(g.Workload))
+		}
+	}
 	return out
 }
 

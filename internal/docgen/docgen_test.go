@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/driver/all"
 	"github.com/windlass-run/windlass/sdk"
@@ -59,6 +60,9 @@ func TestGuaranteeRows(t *testing.T) {
 		var b strings.Builder
 		for _, r := range guaranteeRows() {
 			b.WriteString(r.name + "=" + r.words(g) + "\n")
+		}
+		for _, r := range cli.WorkloadGuaranteeRows() {
+			b.WriteString(r.Name + "=" + r.Words(g.Workload) + "\n")
 		}
 		return b.String()
 	}

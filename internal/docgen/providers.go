@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/driver/all"
 	"github.com/windlass-run/windlass/internal/pocket/digitalocean"
@@ -47,6 +48,21 @@ func providers() ([]byte, error) {
 		}
 		guarantees = append(guarantees, cells)
 	}
+	live, workloads := []string{""}, [][]string{}
+	for _, d := range drivers {
+		if able[d.Kind][sdk.Workloads().String()] {
+			live = append(live, code(d.Kind))
+		}
+	}
+	for _, g := range cli.WorkloadGuaranteeRows() {
+		cells := []string{g.Name}
+		for _, d := range drivers {
+			if able[d.Kind][sdk.Workloads().String()] {
+				cells = append(cells, g.Words(d.Guarantees.Workload))
+			}
+		}
+		workloads = append(workloads, cells)
+	}
 	var kinds []string
 	for _, d := range drivers {
 		kinds = append(kinds, kindText(d))
@@ -54,6 +70,7 @@ func providers() ([]byte, error) {
 	return render("providers.md", map[string]string{
 		"Capabilities": table(head, caps),
 		"Guarantees":   table(head, guarantees),
+		"Workloads":    table(live, workloads),
 		"Kinds":        strings.Join(kinds, "\n"),
 	})
 }
@@ -180,7 +197,8 @@ type guaranteeRow struct {
 	words func(g sdk.Guarantees) string
 }
 
-// guaranteeRows covers every field of sdk.Guarantees, which a test checks.
+// guaranteeRows and cli.WorkloadGuaranteeRows cover every field of sdk.Guarantees,
+// which a test checks.
 func guaranteeRows() []guaranteeRow {
 	span := func(d time.Duration) string { return config.FormatDuration(d) }
 	return []guaranteeRow{
