@@ -79,7 +79,7 @@ func (o *statusOptions) run(ctx context.Context) error {
 	held := isHeld(ctx, session, run)
 	if o.json {
 		v := viewRun(run, last)
-		v.Spec, v.Next, v.Removed = viewSpec(run.Spec), nextFor(run, removed), removed
+		v.Spec, v.Next, v.Removed = viewSpec(run), nextFor(run, removed), removed
 		v.Held = &held
 		for _, a := range attempts {
 			v.Attempts = append(v.Attempts, viewAttempt(a))
@@ -127,7 +127,11 @@ func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, removed, 
 		t.add("Memory", "a process of the job was killed for memory")
 	}
 	t.add("Provider", r.Provider+" ("+r.Identity.String()+")")
-	t.add("Command", commandLine(r))
+	if isRun(r) {
+		t.add("Command", commandLine(r))
+	} else {
+		addAsked(t, r)
+	}
 	t.add("Requested", stamp(r.RequestedAt)+" by "+r.Actor+", "+ago(now, r.RequestedAt))
 	if !r.StartedAt.IsZero() {
 		t.add("Started", stamp(r.StartedAt))
@@ -221,6 +225,9 @@ func cleanupWords(a ledger.Attempt) string {
 
 // nextFor are the commands that make sense for a run.
 func nextFor(r ledger.Run, removed bool) []string {
+	if !isRun(r) {
+		return nextForAction(r)
+	}
 	id := r.ID.Short()
 	var out []string
 	if r.State.Terminal() {

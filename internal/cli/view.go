@@ -15,8 +15,8 @@ import (
 type RunView struct {
 	ID          string        `json:"id" doc:"The run's ID, 26 characters."`
 	Name        string        `json:"name,omitzero" doc:"Name that was given with --name."`
-	Action      string        `json:"action" doc:"The verb: run."`
-	Target      string        `json:"target,omitzero" doc:"Image or program."`
+	Action      string        `json:"action" doc:"The verb: run, svc.scale and so on."`
+	Target      string        `json:"target,omitzero" doc:"Image or program, or what another verb acts on."`
 	Provider    string        `json:"provider" doc:"Configured name of the provider."`
 	Identity    string        `json:"identity" doc:"Kind, account, region and endpoint of the provider."`
 	Actor       string        `json:"actor" doc:"Who asked."`
@@ -40,7 +40,7 @@ type RunView struct {
 	CancelWhy   string        `json:"cancel_reason,omitzero" doc:"Why it should end."`
 	RequestID   string        `json:"idempotency_key,omitzero" doc:"The idempotency key."`
 	SpecHash    string        `json:"spec_hash,omitzero" doc:"SHA-256 of the canonical spec."`
-	Spec        any           `json:"spec,omitzero" doc:"The job as asked for, values of variables redacted."`
+	Spec        any           `json:"spec,omitzero" doc:"What was asked for, values of variables and settings redacted."`
 	Held        *bool         `json:"held,omitzero" doc:"A process drives the run."`
 	Attempts    []AttemptView `json:"attempts,omitzero" doc:"The launches, in order."`
 	Next        []string      `json:"next,omitzero" doc:"Commands that make sense now."`
@@ -90,9 +90,19 @@ func viewAttempt(a ledger.Attempt) AttemptView {
 	return v
 }
 
-// viewSpec shows a stored spec: argv as text where it is text, values that may
-// be secret redacted. What can't be read is shown as null.
-func viewSpec(spec []byte) any {
+// viewSpec shows what a row asked for: argv as text where it is text, values that
+// may be secret redacted. What can't be read is shown as null.
+func viewSpec(r ledger.Run) any {
+	if isRun(r) {
+		return viewJob(r.Spec)
+	}
+	if m := viewAsked(r.Spec); m != nil {
+		return m
+	}
+	return nil
+}
+
+func viewJob(spec []byte) any {
 	s, err := sdk.DecodeSpec(spec)
 	if err != nil {
 		return nil

@@ -7,7 +7,8 @@ import (
 )
 
 // RedactSpec returns a spec as it may be shown: the values of environment
-// variables and the contents of input files are [redacted], and so is every
+// variables, of a workload's settings (their hashes, which a short value doesn't
+// hide behind) and the contents of input files are [redacted], and so is every
 // text within the options, whose sensitive members only their driver knows;
 // names, references to secrets and everything else stay. The result is JSON
 // for people and no longer decodes as a spec. What is not a JSON object
@@ -15,8 +16,14 @@ import (
 func RedactSpec(spec []byte) []byte {
 	return redactObject(spec, map[string]func(json.RawMessage) json.RawMessage{
 		"env": redactMembers, "files": redactFiles, "options": redactTexts,
-		// The spec of a row that made a workload.
-		"deployment": func(r json.RawMessage) json.RawMessage { return RedactSpec(r) },
+		// The specs of rows that changed a workload's settings, or made one.
+		"set": redactMembers, "deployment": redactDeployment,
+	})
+}
+
+func redactDeployment(raw json.RawMessage) json.RawMessage {
+	return redactObject(raw, map[string]func(json.RawMessage) json.RawMessage{
+		"env": redactMembers, "config": redactMembers, "options": redactTexts,
 	})
 }
 
@@ -71,8 +78,11 @@ func redactObject(raw []byte, members map[string]func(json.RawMessage) json.RawM
 	return encodeJSON(obj)
 }
 
-// redactMembers keeps the names of an object's members.
+// redactMembers keeps the names of an object's members, and null.
 func redactMembers(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return raw
+	}
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &obj); err != nil || obj == nil {
 		return redacted()

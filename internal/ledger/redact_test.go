@@ -24,7 +24,12 @@ func TestRedact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deployed, err := sdk.EncodeCanonical(map[string]any{"deployment": json.RawMessage(spec), "replicas": 2})
+	workload, err := sdk.DeploymentSpec{Name: "api", Image: "app:1", Env: sdk.Env{"TOKEN": canary}, Config: map[string]string{"LEVEL": canary},
+		Secrets: map[string]sdk.SecretRef{"DB": "secret://env/DB"}, Options: json.RawMessage(`{"subnet":"net-1"}`)}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployed, err := sdk.EncodeCanonical(map[string]any{"deployment": json.RawMessage(workload), "replicas": 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,9 +39,11 @@ func TestRedact(t *testing.T) {
 		keep   []string
 	}{
 		"spec":       {spec, ledger.RedactSpec, []string{"app:1", "TOKEN", "EMPTY", "team", "pay", "secret://env/DB", "/etc/x", "subnet", "password", "true", base64.StdEncoding.EncodeToString([]byte("--visible"))}},
-		"deployment": {deployed, ledger.RedactSpec, []string{"app:1", "TOKEN", "team", "secret://env/DB", `"replicas":2`}},
-		"launch":     {launch, ledger.RedactLaunch, []string{"docker", "Env", "/etc/x", `"attempt":1`}},
-		"change":     {change, ledger.RedactChange, []string{"ann", "run", "TOKEN", "docker", "app:1"}},
+		"deployment": {deployed, ledger.RedactSpec, []string{"app:1", "TOKEN", "LEVEL", "subnet", "secret://env/DB", `"replicas":2`}},
+		"settings": {[]byte(`{"set":{"LEVEL":"` + canary + `"},"secrets":{"DB":"secret://env/DB"},"unset":["OLD"]}`), ledger.RedactSpec,
+			[]string{"LEVEL", "secret://env/DB", "OLD"}},
+		"launch": {launch, ledger.RedactLaunch, []string{"docker", "Env", "/etc/x", `"attempt":1`}},
+		"change": {change, ledger.RedactChange, []string{"ann", "run", "TOKEN", "docker", "app:1"}},
 	} {
 		before := string(tc.in)
 		out := string(tc.redact(tc.in))
@@ -69,6 +76,9 @@ func TestRedact(t *testing.T) {
 		if out := string(ledger.RedactSpec([]byte(odd))); strings.Contains(out, canary) {
 			t.Errorf("%s becomes %s", odd, out)
 		}
+	}
+	if out := string(ledger.RedactSpec([]byte(`{"set":null}`))); out != `{"set":null}` {
+		t.Errorf("no settings become %s", out)
 	}
 	if ledger.RedactSpec(nil) != nil || ledger.RedactLaunch(nil) != nil {
 		t.Error("nothing became something")

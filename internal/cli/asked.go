@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// viewAsked shows what a row other than a run's asked for: its record with the
+// values redacted, and commands as text. What can't be read is nil.
+func viewAsked(spec []byte) map[string]any {
+	var m map[string]any
+	d := json.NewDecoder(bytes.NewReader(ledger.RedactSpec(spec)))
+	d.UseNumber() // a size isn't to be shown as a float
+	if d.Decode(&m) != nil {
+		return nil
+	}
+	var words struct {
+		Command    sdk.Argv `json:"command"`
+		Deployment struct {
+			Command sdk.Argv `json:"command"`
+			Health  struct {
+				Command sdk.Argv `json:"command"`
+			} `json:"health"`
+		} `json:"deployment"`
+	}
+	if json.Unmarshal(spec, &words) != nil {
+		return m
+	}
+	showCommand(m, words.Command)
+	if deployment, ok := m["deployment"].(map[string]any); ok {
+		showCommand(deployment, words.Deployment.Command)
+		if health, ok := deployment["health"].(map[string]any); ok {
+			showCommand(health, words.Deployment.Health.Command)
+		}
+	}
+	return m
+}
+
+func showCommand(m map[string]any, argv sdk.Argv) {
+	if argv != nil {
+		m["command"] = []string(argv)
+	}
+}
+
+// addAsked prints what a row other than a run's asked for, a member a line.
+func addAsked(t *fields, r ledger.Run) {
+	t.add("Action", strings.TrimSpace(r.Action+" "+r.Target))
+	asked := viewAsked(r.Spec)
+	for _, k := range sortedKeys(asked) {
+		if k != "v" {
+			addMember(t, k, asked[k])
+		}
+	}
+}
+
+// addMember prints a member of a record, and those within it by their path.
+func addMember(t *fields, path string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			addMember(t, path+"."+k, v[k])
+		}
+	case []any:
+		for i, x := range v {
+			addMember(t, path+"."+strconv.Itoa(i), x)
+		}
+	case []string:
+		words := make([]string, len(v))
+		for i, w := range v {
+			words[i] = quoteArg(w)
+		}
+		t.add("Asked: "+clean(path), strings.Join(words, " "))
+	case nil:
+	default:
+		t.add("Asked: "+clean(path), fmt.Sprint(v))
+	}
+}
+
+// nextForAction are the commands that make sense for a row other than a run's.
+func nextForAction(r ledger.Run) []string {
+	if strings.HasPrefix(r.Action, "svc.") {
+		return []string{"windlass svc status " + r.Target}
+	}
+	return nil
+}
