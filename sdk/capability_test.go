@@ -37,7 +37,7 @@ type (
 	trouble  struct{ base }
 
 	workloadLister struct{ base }
-	statuser       struct{ base }
+	workloadStates struct{ base }
 	starter        struct{ base }
 	stopper        struct{ base }
 	scaler         struct{ base }
@@ -116,7 +116,7 @@ func (trouble) TroubleshootResource(context.Context, sdk.TroubleshootResourceReq
 func (workloadLister) ListWorkloads(context.Context, sdk.ListWorkloadsRequest) iter.Seq2[sdk.WorkloadItem, error] {
 	return func(func(sdk.WorkloadItem, error) bool) {}
 }
-func (statuser) WorkloadStatus(context.Context, sdk.WorkloadStatusRequest) (sdk.WorkloadStatusResult, error) {
+func (workloadStates) WorkloadStatus(context.Context, sdk.WorkloadStatusRequest) (sdk.WorkloadStatusResult, error) {
 	return sdk.WorkloadStatusResult{}, nil
 }
 func (starter) StartWorkload(context.Context, sdk.StartWorkloadRequest) (sdk.StartWorkloadResult, error) {
@@ -150,7 +150,7 @@ func only() map[string]sdk.Provider {
 		"JobRunner": runner{}, "JobFinder": finder{}, "JobCanceler": canceler{}, "JobCleaner": cleaner{}, "JobLogger": logger{},
 		"JobBatcher": batcher{}, "JobWatcher": watcher{}, "OwnedLister": lister{}, "ExpiryRenewer": renewer{},
 		"ResourceDriver": resource{}, "Troubleshooter": trouble{},
-		"WorkloadLister": workloadLister{}, "WorkloadStatuser": statuser{}, "Starter": starter{}, "Stopper": stopper{}, "Scaler": scaler{},
+		"WorkloadLister": workloadLister{}, "WorkloadStatuser": workloadStates{}, "Starter": starter{}, "Stopper": stopper{}, "Scaler": scaler{},
 		"Restarter": restarter{}, "Configurer": configurer{}, "Execer": execer{}, "LogTailer": tailer{}, "MetricStreamer": streamer{},
 	}
 }

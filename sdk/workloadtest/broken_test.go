@@ -74,7 +74,7 @@ func (b *broken) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequest
 }
 
 // around makes a mutating call with the mistakes before and after it.
-func around[R any](b *broken, ctx context.Context, op *sdk.OpRequest, call func(context.Context) (R, error), result func(*R) *sdk.OpResult) (R, error) {
+func around[R any](ctx context.Context, b *broken, op *sdk.OpRequest, call func(context.Context) (R, error), result func(*R) *sdk.OpResult) (R, error) {
 	asked := *op
 	if b.before != nil {
 		b.before(b, &ctx, op)
@@ -93,13 +93,13 @@ func (b *broken) StartWorkload(ctx context.Context, r sdk.StartWorkloadRequest) 
 	if b.start != nil {
 		b.start(b, &r)
 	}
-	return around(b, ctx, &r.Op, func(ctx context.Context) (sdk.StartWorkloadResult, error) {
+	return around(ctx, b, &r.Op, func(ctx context.Context) (sdk.StartWorkloadResult, error) {
 		return good(b, sdk.WorkloadStarts()).StartWorkload(ctx, r)
 	}, func(res *sdk.StartWorkloadResult) *sdk.OpResult { return &res.Op })
 }
 
 func (b *broken) StopWorkload(ctx context.Context, r sdk.StopWorkloadRequest) (sdk.StopWorkloadResult, error) {
-	res, err := around(b, ctx, &r.Op, func(ctx context.Context) (sdk.StopWorkloadResult, error) {
+	res, err := around(ctx, b, &r.Op, func(ctx context.Context) (sdk.StopWorkloadResult, error) {
 		return good(b, sdk.WorkloadStops()).StopWorkload(ctx, r)
 	}, func(res *sdk.StopWorkloadResult) *sdk.OpResult { return &res.Op })
 	if b.stop != nil {
@@ -112,13 +112,13 @@ func (b *broken) ScaleWorkload(ctx context.Context, r sdk.ScaleWorkloadRequest) 
 	if b.scale != nil {
 		b.scale(b, &r)
 	}
-	return around(b, ctx, &r.Op, func(ctx context.Context) (sdk.ScaleWorkloadResult, error) {
+	return around(ctx, b, &r.Op, func(ctx context.Context) (sdk.ScaleWorkloadResult, error) {
 		return good(b, sdk.WorkloadScales()).ScaleWorkload(ctx, r)
 	}, func(res *sdk.ScaleWorkloadResult) *sdk.OpResult { return &res.Op })
 }
 
 func (b *broken) RestartWorkload(ctx context.Context, r sdk.RestartWorkloadRequest) (sdk.RestartWorkloadResult, error) {
-	return around(b, ctx, &r.Op, func(ctx context.Context) (sdk.RestartWorkloadResult, error) {
+	return around(ctx, b, &r.Op, func(ctx context.Context) (sdk.RestartWorkloadResult, error) {
 		if b.restart != nil {
 			return b.restart(b, ctx, r)
 		}
@@ -130,7 +130,7 @@ func (b *broken) ApplyConfig(ctx context.Context, r sdk.ApplyConfigRequest) (sdk
 	if b.config != nil {
 		b.config(b, &r, nil, false)
 	}
-	res, err := around(b, ctx, &r.Op, func(ctx context.Context) (sdk.ApplyConfigResult, error) {
+	res, err := around(ctx, b, &r.Op, func(ctx context.Context) (sdk.ApplyConfigResult, error) {
 		return good(b, sdk.WorkloadConfigs()).ApplyConfig(ctx, r)
 	}, func(res *sdk.ApplyConfigResult) *sdk.OpResult { return &res.Op })
 	if b.config != nil && err == nil {

@@ -40,8 +40,10 @@ func mistakes() map[string]mistake {
 		"lists twice": {broken: broken{list: func(_ *broken, seq iter.Seq2[sdk.WorkloadItem, error]) iter.Seq2[sdk.WorkloadItem, error] {
 			return func(yield func(sdk.WorkloadItem, error) bool) {
 				for it, err := range seq {
-					if !yield(it, err) || !yield(it, err) {
-						return
+					for range 2 {
+						if !yield(it, err) {
+							return
+						}
 					}
 				}
 			}

@@ -71,7 +71,10 @@ func checkLogs(s *suite, t T) {
 		}
 		return true
 	})
-	for range need(t, s.p, sdk.WorkloadLogs()).TailLogs(t.Context(), sdk.TailLogsRequest{Path: path, Follow: true}) {
+	for _, err := range need(t, s.p, sdk.WorkloadLogs()).TailLogs(t.Context(), sdk.TailLogsRequest{Path: path, Follow: true}) {
+		if err != nil {
+			t.Errorf("follow: %v", err)
+		}
 		break // frees the stream, or the close of the provider waits for it
 	}
 }
