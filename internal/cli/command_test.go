@@ -521,6 +521,17 @@ func TestLedgerCommands(t *testing.T) {
 	if strings.Contains(out, "canary") || strings.Contains(out, "Y2FuYXJ5") {
 		t.Error("a variable's value is shown")
 	}
+	all := strings.Count(w.ok("ledger", "log", "--events"), "\n") - 1
+	for flag, values := range map[string][2]string{"--target": {"nothing", ""}, "--provider": {"nope", "docker"}, "--action": {"svc.scale", "run"}, "--last": {"", "2"}} {
+		if none := values[0]; none != "" && strings.Count(w.ok("ledger", "log", "--events", flag, none), "\n") != 1 {
+			t.Errorf("%s %s chooses events", flag, none)
+		}
+		if some := values[1]; some != "" {
+			if got := strings.Count(w.ok("ledger", "log", "--events", flag, some), "\n") - 1; got == 0 || flag == "--last" && got != 2 || flag == "--provider" && got >= all || got > all {
+				t.Errorf("%s %s chooses %d of %d events", flag, some, got, all)
+			}
+		}
+	}
 	out = w.ok("ledger", "export")
 	for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
 		validate(t, line)

@@ -110,7 +110,7 @@ happened.`,
 	}
 	o.filter.bind(cmd, f)
 	fs := cmd.Flags()
-	fs.IntVarP(&o.filter.last, "last", "n", 0, "only the newest `number` of actions")
+	fs.IntVarP(&o.filter.last, "last", "n", 0, "only the newest `number` of actions, or of events")
 	fs.BoolVar(&o.events, "events", false, "list events instead of actions")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
@@ -152,16 +152,37 @@ func (o *ledgerLogOptions) listEvents(ctx context.Context, store ledger.Store, f
 		}
 		ef.Run = run.ID
 	}
-	views := []ledger.ExportEvent{}
-	t := &table{head: []string{"SEQ", "WHEN", "RUN", "EVENT", "BY", "WHAT"}, flex: 5}
+	// Target, action and provider are an action's, which its events don't repeat.
+	var of map[sdk.ID]bool
+	if filter.Target != "" || filter.Action != "" || filter.Provider != "" {
+		of = map[sdk.ID]bool{}
+		for r, err := range store.Runs(ctx, ledger.RunFilter{Target: filter.Target, Action: filter.Action, Provider: filter.Provider}) {
+			if err != nil {
+				return fmt.Errorf("read ledger: %w", err)
+			}
+			of[r.ID] = true
+		}
+	}
+	var list []ledger.Event
 	for e, err := range store.Events(ctx, ef) {
 		if err != nil {
 			return fmt.Errorf("read ledger: %w", err)
 		}
 		if !filter.Since.IsZero() && e.At.Before(filter.Since) || !filter.Until.IsZero() && !e.At.Before(filter.Until) ||
-			filter.Actor != "" && e.Actor != filter.Actor {
+			filter.Actor != "" && e.Actor != filter.Actor || of != nil && !of[e.Run] {
 			continue
 		}
+		list = append(list, e)
+		if filter.Limit > 0 && len(list) >= 2*filter.Limit {
+			list = slices.Clone(list[len(list)-filter.Limit:])
+		}
+	}
+	if filter.Limit > 0 && len(list) > filter.Limit {
+		list = list[len(list)-filter.Limit:]
+	}
+	views := []ledger.ExportEvent{}
+	t := &table{head: []string{"SEQ", "WHEN", "RUN", "EVENT", "BY", "WHAT"}, flex: 5}
+	for _, e := range list {
 		if o.json {
 			views = append(views, ledger.NewExportEvent(e))
 			continue
