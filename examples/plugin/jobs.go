@@ -24,9 +24,9 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
-// A job's folder bears the attempt's ID. It holds the launch; output; lock, which the
-// job's shell holds while it lives; cancelled, once that was asked for; and ended, the
-// exit code and a newline. All of a job's processes have its ID in the variable mark.
+// A job's folder bears the attempt's ID. It holds the launch; output; work, where the job
+// runs; lock, which its shell holds while it lives; cancelled, once asked for; and ended,
+// the exit code and a newline. A job's processes have its ID in the variable mark.
 const script, mark, pause = `"$@" 3>&-; echo $? >"$0/ended"`, "FOLDER_JOB", 20 * time.Millisecond
 
 // request is what a launch sends.
@@ -75,7 +75,7 @@ func (p *provider) start(dir string, launch, raw []byte) (adopted bool, err erro
 	lock, err1 := os.Create(filepath.Join(stage, "lock"))
 	out, err2 := os.OpenFile(filepath.Join(stage, "output"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	defer func() { _, _ = lock.Close(), out.Close() }() // the job has them
-	if err := errors.Join(err1, err2, json.Unmarshal(raw, &q), os.WriteFile(filepath.Join(stage, "launch"), launch, 0o600), syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)); err != nil {
+	if err := errors.Join(err1, err2, json.Unmarshal(raw, &q), os.Mkdir(filepath.Join(stage, "work"), 0o700), os.WriteFile(filepath.Join(stage, "launch"), launch, 0o600), syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)); err != nil {
 		return false, err
 	}
 	if err := os.Rename(stage, dir); err != nil {
@@ -86,7 +86,7 @@ func (p *provider) start(dir string, launch, raw []byte) (adopted bool, err erro
 		argv = append(argv, k+"="+v)
 	}
 	cmd := exec.CommandContext(context.Background(), "/bin/sh", append(argv, q.Command...)...) // outlives the plugin
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{mark + "=" + q.Env[mark], "PATH=" + q.Env["PATH"]}, q.Dir, out, out
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{mark + "=" + q.Env[mark], "PATH=" + q.Env["PATH"]}, cmp.Or(q.Dir, filepath.Join(dir, "work")), out, out
 	cmd.ExtraFiles, cmd.SysProcAttr = []*os.File{lock}, &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return false, errors.Join(err, os.RemoveAll(dir))
