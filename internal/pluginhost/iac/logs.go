@@ -85,7 +85,11 @@ func (p *provider) follow(ctx context.Context, r sdk.JobLogsRequest, yield func(
 		case errors.Is(err, errLeft):
 			return err
 		case sdk.CodeOf(err) == sdk.NotFound, sdk.CodeOf(err) == sdk.FailedPrecondition:
-			// It isn't there yet, or not any more: the job's state tells.
+			// It isn't there yet, or not any more: the job's state tells. A log that was
+			// there and stays away has gone.
+			if breaks++; before > 0 && breaks > breaksMost {
+				return err
+			}
 		case err != nil:
 			if breaks++; f.at.total() > before {
 				breaks = 1

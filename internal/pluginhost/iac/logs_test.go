@@ -232,6 +232,19 @@ func TestNoLogYet(t *testing.T) {
 	}
 }
 
+// TestLogHasGone: a log that was there and stays away, as one that the plugin kept in its
+// memory, ends as what can't be read, and isn't asked for until the drain's longest time.
+func TestLogHasGone(t *testing.T) {
+	away := func(grpc.ServerStreamingServer[pb.LogChunk]) error { return status.Error(codes.NotFound, "no job") }
+	y := newYard()
+	n := reads(y, chunks(out("a\n")), away, away, chunks(out("a\n"), out("b\n")), away)
+	p, h := logYard(t, y, soon)
+	l := p.listen(t, h, nil, true, never)
+	if l.text[sdk.StreamStdout] != "a\nb\n" || !errors.Is(l.err, sdk.NotFound) || n.Load() != 4+breaksMost+1 {
+		t.Errorf("after %d readings: %+v", n.Load(), l)
+	}
+}
+
 // TestF51Resume: from any cursor each later byte comes once.
 func TestF51Resume(t *testing.T) {
 	y := newYard()
