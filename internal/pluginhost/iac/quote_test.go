@@ -35,7 +35,7 @@ func shells(t *testing.T) map[string][]string {
 // read returns the arguments that a program gets when a shell reads a command line.
 func read(t interface{ Fatalf(string, ...any) }, shell []string, line string) []string {
 	cmd := exec.CommandContext(context.Background(), shell[0], append(shell[1:len(shell):len(shell)], "-c", line)...)
-	cmd.Env = []string{argvVariable + "=1"}
+	cmd.Env = []string{argvVariable + "=1", "GORACE=atexit_sleep_ms=0"} // the race detector lets each process wait a second at its end
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s reads %q: %v", shell, line, err)
