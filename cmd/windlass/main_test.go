@@ -25,6 +25,9 @@ const asProgram = "WINDLASS_TEST_MAIN"
 // when it ends.
 const fastExit = "GORACE=atexit_sleep_ms=20"
 
+// pretend is the kind of the plugin of these tests: the fake, in a process of its own.
+const pretend = "pretend"
+
 // together is how many tests run at a time: they wait for programs more than
 // they work.
 const together = "8"

@@ -17,9 +17,6 @@ import (
 	"github.com/windlass-run/windlass/internal/testwait"
 )
 
-// pretend is the kind of the plugin of these tests: the fake, in a process of its own.
-const pretend = "pretend"
-
 // withPlugin is the program with the plugin in its folder, and a provider of it.
 func withPlugin(t *testing.T, keeper string) *program {
 	t.Helper()

@@ -43,7 +43,7 @@ func Driver() sdk.Driver {
 		Doc:          "Processes of this machine, each under a supervisor that outlives its submitter.",
 		Config:       configSchema(),
 		Options:      optionsSchema(),
-		Capabilities: sdk.CapabilitiesOf[*provider](),
+		Capabilities: capabilities(),
 		Guarantees:   guarantees(),
 		Support:      support(),
 		Schemes:      []string{"env", "file"},

@@ -10,6 +10,9 @@ import (
 	"github.com/windlass-run/windlass/sdk"
 )
 
+// capabilities are none where no provider can be opened.
+func capabilities() []string { return nil }
+
 func open(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 	return nil, &sdk.Error{Code: sdk.Unimplemented, Op: "open provider", Provider: r.Name,
 		Remedy: "use a provider of kind docker, or run windlass on Linux (WSL counts)",

@@ -102,6 +102,9 @@ const (
 	cgroupOff  = "off"
 )
 
+// capabilities are those that a provider has.
+func capabilities() []string { return sdk.CapabilitiesOf[*provider]() }
+
 func open(_ context.Context, r sdk.OpenRequest) (*provider, error) {
 	fail := func(code sdk.Code, err error) (*provider, error) {
 		return nil, &sdk.Error{Code: code, Op: "open provider", Provider: r.Name, Err: err}
