@@ -199,13 +199,7 @@ func (o *pluginCheckOptions) run(ctx context.Context) (err error) {
 			checks = append(checks, CheckView{Subject: name, Name: "name", Needed: true, Detail: o.f.Streams.describe(err).Message, Remedy: "give it another name"})
 			continue
 		}
-		for _, it := range plugins.Check(ctx, name) {
-			v := CheckView{Subject: name, Name: it.Name, OK: it.OK, Needed: true, Detail: it.Detail}
-			if !it.OK {
-				v.Remedy = it.Remedy
-			}
-			checks = append(checks, v)
-		}
+		checks = append(checks, viewChecks(name, plugins.Check(ctx, name))...)
 	}
 	return printChecks(o.f.Streams, checks, o.json)
 }

@@ -199,9 +199,14 @@ func checkProvider(ctx context.Context, st *Streams, s *Session, name string) []
 	if err != nil {
 		return failed("reach", err)
 	}
+	return viewChecks(name, res.Items)
+}
+
+// viewChecks shows what was looked at of a subject that is configured.
+func viewChecks(subject string, items []sdk.CheckItem) []CheckView {
 	var out []CheckView
-	for _, it := range res.Items {
-		v := CheckView{Subject: name, Name: it.Name, OK: it.OK, Needed: true, Detail: it.Detail}
+	for _, it := range items {
+		v := CheckView{Subject: subject, Name: it.Name, OK: it.OK, Needed: true, Detail: it.Detail}
 		if !it.OK {
 			v.Remedy = it.Remedy
 		}

@@ -9,10 +9,11 @@ import (
 	"slices"
 
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin"
 )
 
 // ManifestName is the file beside a plugin's program that tells who it is.
-const ManifestName = "plugin.json"
+const ManifestName = plugin.ManifestFile
 
 // maxManifest bounds that file, in bytes.
 const maxManifest = 1 << 20
