@@ -6,6 +6,7 @@ require (
 	cloud.google.com/go/iam v1.14.0
 	cloud.google.com/go/logging v1.21.1
 	cloud.google.com/go/longrunning v1.5.0
+	cloud.google.com/go/monitoring v1.30.0
 	cloud.google.com/go/run v1.25.0
 	cloud.google.com/go/secretmanager v1.24.0
 	connectrpc.com/vanguard v0.4.0
@@ -65,7 +66,6 @@ require (
 
 require (
 	cloud.google.com/go/compute/metadata v0.10.0 // indirect
-	cloud.google.com/go/monitoring v1.30.0 // indirect
 	connectrpc.com/connect v1.19.1 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/internal v1.13.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/security/keyvault/internal v1.2.0 // indirect
