@@ -44,7 +44,7 @@ func (a *az) command(t *testing.T, args ...string) *exec.Cmd {
 		}
 	}
 	cmd.Env = append(cmd.Env, "AZURE_CONFIG_DIR="+a.home, "AZURE_CORE_COLLECT_TELEMETRY=no", "AZURE_CORE_ONLY_SHOW_ERRORS=yes", "AZURE_CORE_NO_COLOR=yes", "AZURE_CORE_INSTANCE_DISCOVERY=no",
-		"REQUESTS_CA_BUNDLE="+a.ca, "MSI_ENDPOINT="+a.url+IdentityPath, "MSI_SECRET="+IdentitySecret, "APPSETTING_WEBSITE_SITE_NAME=pocket")
+		"REQUESTS_CA_BUNDLE="+a.ca, "WEBSOCKET_CLIENT_CA_BUNDLE="+a.ca, "MSI_ENDPOINT="+a.url+IdentityPath, "MSI_SECRET="+IdentitySecret, "APPSETTING_WEBSITE_SITE_NAME=pocket")
 	return cmd
 }
 

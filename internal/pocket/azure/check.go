@@ -78,6 +78,9 @@ func (s *Server) check(name string, rg *resourceGroup, in *arm.ContainerGroup) (
 	if e := checkNetwork(p); e != nil {
 		return nil, e
 	}
+	if e := checkAddress(name, p); e != nil {
+		return nil, e
+	}
 	if e := checkRegistries(name, in); e != nil {
 		return nil, e
 	}
@@ -97,7 +100,7 @@ func unsupported(name string, in *arm.ContainerGroup) *Error {
 		{"diagnostics", p.Diagnostics != nil},
 		{"encryptionProperties", p.EncryptionProperties != nil},
 		{"extensions", len(p.Extensions) > 0},
-		{"ipAddress", p.IPAddress != nil},
+		{"ipAddress.dnsNameLabel", p.IPAddress != nil && p.IPAddress.DNSNameLabel != nil},
 		{"initContainers", len(p.InitContainers) > 0},
 		{"volumes", len(p.Volumes) > 0},
 	} {

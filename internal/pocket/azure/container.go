@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
@@ -23,6 +24,10 @@ type container struct {
 	Restarts          int32
 	Events            []*arm.Event
 	Out               *output
+
+	// process is what runs at the moment, nil for nothing.
+	process  run.Container
+	readings []reading
 
 	// replaces is what it was before a restart in place, until that has ended.
 	replaces *container
@@ -151,7 +156,7 @@ func (s *Server) runOnce(l *life, c *container, spec *arm.Container, struck bool
 	s.mu.Lock()
 	job := s.spec(l, spec)
 	out := c.Out
-	delay := s.knobs.LogDelay
+	delay, every := s.knobs.LogDelay, s.knobs.MeterEvery
 	s.mu.Unlock()
 	job.Stdout, job.Stderr = out.open(delay, s.o.Now)
 	process, err := s.executor.Start(context.Background(), job)
@@ -169,11 +174,14 @@ func (s *Server) runOnce(l *life, c *container, spec *arm.Container, struck bool
 	began := s.o.Now().UTC()
 	s.set(func(now time.Time) {
 		c.event("Started", "Started container", now)
-		c.Current = &arm.ContainerState{State: to.Ptr(running), DetailStatus: to.Ptr(""), StartTime: &began}
+		c.Current, c.process = &arm.ContainerState{State: to.Ptr(running), DetailStatus: to.Ptr(""), StartTime: &began}, process
 	})
+	var meter sync.WaitGroup
+	meter.Go(func() { s.meter(c, process, every) })
 	tell(true)
 	code, cut := s.watch(l, c, process, struck)
 	out.close()
+	meter.Wait()
 	exit := process.Exit()
 	state := &arm.ContainerState{State: to.Ptr(terminated), StartTime: &began, ExitCode: to.Ptr(int32(exit.Code)), DetailStatus: to.Ptr(detailCompleted)}
 	if code != 0 {
@@ -190,7 +198,7 @@ func (s *Server) runOnce(l *life, c *container, spec *arm.Container, struck bool
 	}
 	s.set(func(now time.Time) {
 		state.FinishTime = &now
-		c.Current = state
+		c.Current, c.process = state, nil
 	})
 	return state, !cut
 }

@@ -25,7 +25,9 @@ type group struct {
 	// Provisioning is that of the last operation, State the group's own.
 	Provisioning, State string
 	Events              []*arm.Event
-	Containers          []*container
+	// Address is the group's IP address, where it has one.
+	Address    string
+	Containers []*container
 
 	born time.Time // by real time
 	// gone is when the group can't be found any more; zero while it isn't
@@ -339,6 +341,9 @@ func (s *Server) view(g *group, instance bool) *arm.ContainerGroup {
 	p.ProvisioningState = &g.Provisioning
 	if v.Identity != nil && v.Identity.Type != nil && strings.Contains(string(*v.Identity.Type), string(arm.ResourceIdentityTypeSystemAssigned)) {
 		v.Identity.PrincipalID, v.Identity.TenantID = to.Ptr(identityClient), &s.o.TenantID
+	}
+	if p.IPAddress != nil && g.Address != "" {
+		p.IPAddress.IP = &g.Address
 	}
 	if !instance {
 		return v

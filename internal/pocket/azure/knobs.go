@@ -75,6 +75,10 @@ type Knobs struct {
 	// RestartDropsLog begins a new log when a container is run again, so that
 	// what wasn't read is lost.
 	RestartDropsLog bool
+	// MeterEvery is how often a container is measured; 0 means every 5 s.
+	MeterEvery time.Duration
+	// MetricDelay is how long a measurement takes to be shown.
+	MetricDelay time.Duration
 	// EndedLogSmall keeps as little of a log when its container has ended by
 	// itself as when its group was stopped.
 	EndedLogSmall bool
@@ -88,9 +92,20 @@ func (s *Server) TuneKnobs(f func(*Knobs)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.knobs)
-	if s.knobs.Pace == (Pace{}) {
-		s.knobs.Pace = DefaultPace()
+	s.knobs = s.knobs.filled()
+}
+
+const defaultMeterEvery = 5 * time.Second
+
+// filled returns the knobs with defaults where nothing is set.
+func (k Knobs) filled() Knobs {
+	if k.Pace == (Pace{}) {
+		k.Pace = DefaultPace()
 	}
+	if k.MeterEvery <= 0 {
+		k.MeterEvery = defaultMeterEvery
+	}
+	return k
 }
 
 // Stage is a point in the life of a group.

@@ -70,6 +70,9 @@ func (s *Server) deploy(g *group, op *operation) {
 		l.after = []*life{g.life}
 		g.life.interrupt(byDeploy)
 	}
+	if g.Address = s.address(g, inPlace); g.Body.Properties.IPAddress != nil {
+		g.Body.Properties.IPAddress.IP = nil // it stands above
+	}
 	g.life, g.Provisioning, g.State, g.Events = l, pending, pending, nil
 	old := g.Containers
 	g.Containers = nil

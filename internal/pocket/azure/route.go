@@ -60,7 +60,13 @@ func vaultVersions() []string {
 	return []string{"7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "2025-07-01", "2026-04-01"}
 }
 
-// routes are the operations that a driver of jobs uses. Their names are those of
+// metricVersions are those of Azure Monitor's metrics. See
+// https://learn.microsoft.com/en-us/rest/api/monitor/metrics/list
+func metricVersions() []string {
+	return []string{"2018-01-01", "2019-07-01", "2021-05-01", "2022-10-01-preview", "2023-10-01", "2024-02-01"}
+}
+
+// routes are the operations that a driver of jobs and workloads uses. Their names are those of
 // https://github.com/Azure/azure-rest-api-specs
 func routes() []route {
 	const (
@@ -101,6 +107,9 @@ func routes() []route {
 		{method: "GET", pattern: rg + instances + "/containerGroups", action: "ContainerGroups_ListByResourceGroup", permission: kind + "containerGroups/read", query: []string{"$skiptoken"}, do: (*Server).listGroups},
 		{method: "GET", pattern: subscription + instances + "/containerGroups", action: "ContainerGroups_List", permission: kind + "containerGroups/read", query: []string{"$skiptoken"}, do: (*Server).listGroups},
 		{method: "GET", pattern: group + "/containers/{container}/logs", action: "Containers_ListLogs", permission: kind + "containerGroups/containers/logs/read", query: []string{"tail", "timestamps"}, do: (*Server).listLogs},
+		{method: "POST", pattern: group + "/containers/{container}/exec", action: "Containers_ExecuteCommand", permission: kind + "containerGroups/containers/exec/action", do: (*Server).executeCommand},
+		{method: "GET", pattern: group + "/providers/Microsoft.Insights/metrics", action: "Metrics_List", permission: "Microsoft.Insights/metrics/read",
+			query: []string{"timespan", "interval", "metricnames", "aggregation", "$filter", "metricnamespace", "top", "orderby", "resultType", "AutoAdjustTimegrain", "ValidateDimensions"}, do: (*Server).listMetrics},
 		{method: "GET", pattern: subscription + instances + "/locations/{location}/usages", action: "Location_ListUsage", permission: kind + "locations/usages/read", do: (*Server).listUsage},
 		{method: "GET", pattern: subscription + instances + "/locations/{location}/operations/{operation}", action: "Location_GetOperation", permission: kind + "locations/operations/read", do: (*Server).getOperation},
 		{method: "GET", pattern: subscription + instances + "/locations/{location}/operationresults/{operation}", action: "Location_GetOperationResult", permission: kind + "locations/operationresults/read", do: (*Server).getOperationResult},
@@ -121,6 +130,8 @@ func routes() []route {
 		switch {
 		case r.plane == planeVault:
 			r.versions = vaultVersions
+		case r.action == "Metrics_List":
+			r.versions = metricVersions
 		case strings.HasPrefix(r.permission, kind):
 			r.versions = containerVersions
 		}

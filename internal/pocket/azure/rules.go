@@ -71,6 +71,7 @@ const (
 	ruleIdentityType      = "identity-type"
 	ruleIdentityUser      = "identity-user"
 	ruleSubnet            = "subnet"
+	ruleAddress           = "address"
 	ruleRegistry          = "registry"
 	ruleRegistryServer    = "registry-server"
 	ruleContainers        = "containers"
@@ -94,6 +95,11 @@ const (
 	ruleThrottled         = "rate"
 	ruleARMThrottled      = "rate-subscription"
 	ruleTail              = "log-query"
+	ruleExecCommand       = "exec-command"
+	ruleExecRunning       = "exec-running"
+	ruleMetricName        = "metric-name"
+	ruleMetricTime        = "metric-time"
+	ruleMetricFilter      = "metric-filter"
 	ruleOperation         = "operation"
 	ruleVaultToken        = "vault-challenge"
 	ruleVaultRights       = "vault-rights"
@@ -125,6 +131,7 @@ const (
 	updatePage = aci + "container-instances-update"
 	quotaPage  = aci + "container-instances-resource-and-quota-limits"
 	stopPage   = aci + "container-instances-stop-start"
+	metricPage = learn + "azure/azure-monitor/reference/supported-metrics/microsoft-containerinstance-containergroups-metrics"
 	kvErrors   = learn + "azure/key-vault/general/rest-error-codes"
 	kvAuth     = learn + "azure/key-vault/general/authentication-requests-and-responses"
 	kvSecrets  = learn + "azure/key-vault/secrets/about-secrets"
@@ -169,7 +176,7 @@ func Rules() []Rule {
 
 		{ID: ruleGroup, Status: 404, Code: "ResourceNotFound", Text: "The container group must exist.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-not-found"},
 		{ID: ruleGroupName, Status: bad, Code: "InvalidContainerGroupName", Text: "A group's name has 1 to 63 lowercase letters, numbers and single hyphens, and begins and ends with none.", Doc: groupPage},
-		{ID: ruleUnsupported, Status: bad, Code: "NotSupported", Text: "What the pocket cloud can't do is refused, never overlooked: volumes, init containers, addresses, probes, GPUs, Windows, Spot, confidential and dedicated groups, zones, DNS, diagnostics, own keys.", Doc: createPage},
+		{ID: ruleUnsupported, Status: bad, Code: "NotSupported", Text: "What the pocket cloud can't do is refused, never overlooked: volumes, init containers, DNS names, probes, GPUs, Windows, Spot, confidential and dedicated groups, zones, DNS, diagnostics, own keys.", Doc: createPage},
 		{ID: ruleOSType, Status: bad, Code: "InvalidOsType", Text: "A group has an osType.", Doc: "https://github.com/MicrosoftLearning/mslearn-azure-developer/pull/67"},
 		{ID: ruleRestartPolicy, Status: bad, Code: "InvalidRestartPolicy", Text: "The restart policy is Always, OnFailure or Never.", Doc: aci + "container-instances-restart-policy"},
 		{ID: ruleSKU, Status: bad, Code: "InvalidSku", Text: "The sku is Standard, Dedicated or Confidential.", Doc: groupPage},
@@ -177,6 +184,7 @@ func Rules() []Rule {
 		{ID: ruleIdentityType, Status: bad, Code: "InvalidIdentityType", Text: "An identity has a type.", Doc: aci + "container-instances-managed-identity"},
 		{ID: ruleIdentityUser, Status: bad, Code: "InvalidIdentityValues", Text: "User assigned identities are resource IDs, and go with their type.", Doc: aci + "container-instances-managed-identity"},
 		{ID: ruleSubnet, Status: bad, Code: "InvalidSubnet", Text: "A group has up to one subnet, given by its resource ID.", Doc: aci + "container-instances-virtual-network-concepts"},
+		{ID: ruleAddress, Status: bad, Code: "InvalidIPAddress", Text: "A group's address is public without a subnet and private in one, and has ports, each once and each a container's.", Doc: aci + "container-instances-container-groups"},
 		{ID: ruleRegistry, Status: bad, Code: "InvalidImageRegistryCredential", Text: "A registry's credentials are a name with a password, or an identity of the group.", Doc: aci + "container-instances-using-azure-container-registry"},
 		{ID: ruleRegistryServer, Status: bad, Code: "InvalidImageRegistryCredentialServer", Text: "A registry's server has no protocol, and is given once.", Doc: groupPage},
 		{ID: ruleContainers, Status: bad, Code: "InvalidContainerCount", Text: "A group has 1 to 60 containers.", Doc: quotaPage},
@@ -200,6 +208,11 @@ func Rules() []Rule {
 		{ID: ruleThrottled, Status: 429, Code: "TooManyRequests", Text: "300 creates and 300 deletes an hour, 100 in 5 minutes (off unless set).", Doc: quotaPage},
 		{ID: ruleARMThrottled, Status: 429, Code: "SubscriptionRequestsThrottled", Text: "A caller has a bucket of 250 reads, 200 writes and 200 deletes, filled by 25, 10 and 10 a second (off unless set).", Doc: learn + "azure/azure-resource-manager/management/request-limits-and-throttling"},
 		{ID: ruleTail, Status: bad, Code: "InvalidRequestUri", Text: "tail is a positive number, timestamps true or false.", Doc: restPage + "containers/list-logs"},
+		{ID: ruleExecCommand, Status: bad, Code: "InvalidExecRequest", Text: "An exec names a command, and a terminal's size from 1 up.", Doc: restPage + "containers/execute-command"},
+		{ID: ruleExecRunning, Status: 409, Code: "ContainerNotRunning", Text: "The container runs in which a command is to be run.", Doc: restPage + "containers/execute-command"},
+		{ID: ruleMetricName, Status: bad, Code: "BadRequest", Text: "Metrics are CpuUsage, MemoryUsage and bytes received and transmitted per second, of which the last two have no values here.", Doc: metricPage},
+		{ID: ruleMetricTime, Status: bad, Code: "BadRequest", Text: "The interval is one of those that the metrics have, the timespan two times, the aggregations are the API's.", Doc: learn + "rest/api/monitor/metrics/list"},
+		{ID: ruleMetricFilter, Status: bad, Code: "BadRequest", Text: "A filter asks for one container, or for all apart, by the dimension containerName.", Doc: learn + "rest/api/monitor/metrics/list"},
 		{ID: ruleOperation, Status: 404, Code: "OperationNotFound", Text: "The operation must exist; ended ones are forgotten after a day.", Doc: learn + "azure/azure-resource-manager/management/async-operations"},
 
 		{ID: ruleVaultToken, Status: 401, Code: "Unauthorized", Text: "A call without a token is told where to get one.", Doc: kvAuth},
@@ -228,9 +241,12 @@ func Rules() []Rule {
 		{ID: "tags", Text: "A PATCH of tags replaces them, and leaves the containers alone.", Doc: restPage + "container-groups/update", Test: "TestTags"},
 		{ID: "stop", Text: "A stop answers 204 at once, and ends the containers by TERM, then KILL; it has no effect on a group that has ended by itself.", Doc: stopPage, Test: "TestStop"},
 		{ID: "start", Text: "A start deploys a stopped or ended group anew; a restart runs the containers once more.", Doc: stopPage, Test: "TestF98Start"},
+		{ID: "new-address", Text: "A group that had ended and is deployed anew gets another address; one that is restarted in place keeps its own.", Doc: updatePage, Test: "TestF98Address"},
 		{ID: "delete", Text: "A delete answers 200 with the group, 204 without one, or 202 for an operation (knob).", Doc: restPage + "container-groups/delete", Test: "TestDelete"},
 		{ID: "log-size", Text: "A log has the last 4 MB; once its group was stopped, the last 16 KB or 1,000 lines.", Doc: quotaPage, Test: "TestLogSize"},
 		{ID: "log-null", Text: "The log of a container that hasn't started is null.", Doc: "https://github.com/apache/airflow/pull/34627", Test: "TestF32LogNull"},
+		{ID: "exec", Text: "An exec answers with the address of a websocket and its password, which is the first message; then it carries a terminal. Its command is one program without arguments, and its exit code isn't told.", Doc: aci + "container-instances-exec", Test: "TestExec"},
+		{ID: "metrics", Text: "Metrics are series of minutes, of each container or of all together; a minute of which nothing is known has no value, as right after a start.", Doc: metricPage, Test: "TestF102Metrics"},
 		{ID: "maintenance", Text: "The platform may end a container with code 7147 or 7148, and run it again (knob).", Doc: trouble + "management/container-group-restart-killing-event-interruption", Test: "TestMaintenance"},
 		{ID: "pull", Text: "A container whose image can't be pulled waits; the deployment fails after 30 minutes.", Doc: statePage, Test: "TestPull"},
 		{ID: "capacity", Text: "A deployment may fail after it was accepted, for want of a place (knob).", Doc: statePage, Test: "TestCapacity"},

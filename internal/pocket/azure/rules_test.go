@@ -81,6 +81,7 @@ func TestRules(t *testing.T) {
 	)
 	rg := "/subscriptions/" + SubscriptionID + "/resourceGroups/" + ResourceGroup
 	here := "/subscriptions/" + SubscriptionID + "/providers/Microsoft.ContainerInstance/locations/"
+	metrics := c.groupPath("runs") + "/providers/Microsoft.Insights/metrics?api-version=2024-02-01"
 	good := plainGroup()
 	container := good["properties"].(doc)["containers"].([]any)[0]
 	with := func(path string, value any) doc { return change(good, path, value) }
@@ -153,7 +154,11 @@ func TestRules(t *testing.T) {
 		{ruleGroupName, "PUT", c.groupPath("a-"), good},
 		{ruleGroupName, "PUT", c.groupPath(strings.Repeat("a", 64)), good},
 		{ruleUnsupported, "PUT", c.groupPath("new"), with(p+"volumes", []any{doc{"name": "v", "emptyDir": doc{}}})},
-		{ruleUnsupported, "PUT", c.groupPath("new"), with(p+"ipAddress", doc{"type": "Public", "ports": []any{}})},
+		{ruleUnsupported, "PUT", c.groupPath("new"), with(p+"ipAddress", doc{"type": "Public", "dnsNameLabel": "a", "ports": []any{doc{"port": 80}}})},
+		{ruleAddress, "PUT", c.groupPath("new"), with(p+"ipAddress", doc{"type": "Public", "ports": []any{}})},
+		{ruleAddress, "PUT", c.groupPath("new"), with(p+"ipAddress", doc{"type": "Private", "ports": []any{doc{"port": 80}}})},
+		{ruleAddress, "PUT", c.groupPath("new"), with(p+"ipAddress", doc{"type": "Public", "ports": []any{doc{"port": 80}}})},
+		{ruleAddress, "PUT", c.groupPath("new"), with(main+"ports", []any{doc{"port": 0}})},
 		{ruleUnsupported, "PUT", c.groupPath("new"), with(p+"osType", "Windows")},
 		{ruleUnsupported, "PUT", c.groupPath("new"), with(p+"priority", "spot")},
 		{ruleUnsupported, "PUT", c.groupPath("new"), with(p+"initContainers", []any{doc{"name": "a"}})},
@@ -203,6 +208,15 @@ func TestRules(t *testing.T) {
 		{rulePatch, "PATCH", c.groupPath("there"), doc{"location": "mars"}},
 		{ruleTail, "GET", c.groupPath("there") + "/containers/main/logs?tail=0", nil},
 		{ruleTail, "GET", c.groupPath("there") + "/containers/main/logs?timestamps=maybe", nil},
+		{ruleExecCommand, "POST", c.groupPath("runs") + "/containers/main/exec", doc{"command": " "}},
+		{ruleExecCommand, "POST", c.groupPath("runs") + "/containers/main/exec", doc{"command": "sh", "terminalSize": doc{"rows": 0}}},
+		{ruleContainer, "POST", c.groupPath("runs") + "/containers/none/exec", doc{"command": "sh"}},
+		{ruleExecRunning, "POST", c.groupPath("there") + "/containers/main/exec", doc{"command": "sh"}},
+		{ruleMetricName, "GET", metrics + "&metricnames=Disk", nil},
+		{ruleMetricTime, "GET", metrics + "&interval=PT2M", nil},
+		{ruleMetricTime, "GET", metrics + "&timespan=now", nil},
+		{ruleMetricTime, "GET", metrics + "&aggregation=median", nil},
+		{ruleMetricFilter, "GET", metrics + "&$filter=" + url.QueryEscape("podName eq '*'"), nil},
 		{ruleOperation, "GET", here + Location + "/operations/none", nil},
 
 		{ruleVaultName, "GET", "/vaults/x/secrets/off", nil},

@@ -84,6 +84,7 @@ type Server struct {
 	buckets    map[string]*bucket // by caller and kind of call
 	knobs      Knobs
 	mishaps    []*Mishap
+	sessions   map[string]*session
 	closed     bool
 	lives      sync.WaitGroup
 	end        chan struct{} // closed by Close
@@ -104,7 +105,7 @@ func New(o Options) (*Server, error) {
 		o.NewID = randomID
 	}
 	s := &Server{o: o, faults: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), executor: o.Executor, routes: routes(),
-		operations: map[string]*operation{}, vaults: map[string]*vault{}, buckets: map[string]*bucket{}, knobs: Knobs{Pace: DefaultPace()}, end: make(chan struct{})}
+		operations: map[string]*operation{}, vaults: map[string]*vault{}, buckets: map[string]*bucket{}, knobs: Knobs{}.filled(), sessions: map[string]*session{}, end: make(chan struct{})}
 	var err error
 	if s.shapes, err = newShapes(); err != nil {
 		return nil, fmt.Errorf("pocket azure: %w", err)
@@ -213,6 +214,10 @@ const requestHeader = "X-Ms-Request-Id"
 
 // ServeHTTP answers one call.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if key, ok := strings.CutPrefix(r.URL.Path, execPath); ok {
+		s.serveSession(w, r, key)
+		return
+	}
 	// Clients learn from it how far off their own clock is.
 	w.Header().Set("Date", s.o.Now().UTC().Format(http.TimeFormat))
 	id := uuid(randomID())

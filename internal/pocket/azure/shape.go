@@ -18,16 +18,17 @@ import (
 // shapes are the JSON members that Azure's own types know. The types have no
 // tags: their names are found by writing one that has everything.
 type shapes struct {
-	group, update, setSecret, updateSecret any
+	group, update, exec, setSecret, updateSecret any
 }
 
 func newShapes() (shapes, error) {
 	var s shapes
-	var errs [4]error
+	var errs [5]error
 	s.group, errs[0] = shapeOf[arm.ContainerGroup]()
 	s.update, errs[1] = shapeOf[arm.Resource]()
 	s.setSecret, errs[2] = shapeOf[azsecrets.SetSecretParameters]()
 	s.updateSecret, errs[3] = shapeOf[azsecrets.UpdateSecretPropertiesParameters]()
+	s.exec, errs[4] = shapeOf[arm.ContainerExecRequest]()
 	return s, errors.Join(errs[:]...)
 }
 

@@ -43,6 +43,24 @@ type container struct {
 // Done is closed when nothing of the container is left.
 func (c container) Done() <-chan struct{} { return c.done }
 
+// OpenTerminal implements run.TerminalOpener.
+func (c container) OpenTerminal(ctx context.Context, argv []string, size run.TerminalSize) (run.Terminal, error) {
+	o, ok := c.Container.(run.TerminalOpener)
+	if !ok {
+		return nil, &run.StartError{Phase: run.Create, Text: "this executor runs no further commands"}
+	}
+	return o.OpenTerminal(ctx, argv, size)
+}
+
+// Usage implements run.Meter.
+func (c container) Usage(ctx context.Context) (run.Usage, bool) {
+	m, ok := c.Container.(run.Meter)
+	if !ok {
+		return run.Usage{}, false
+	}
+	return m.Usage(ctx)
+}
+
 func killMarked(mark string) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
