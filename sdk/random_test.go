@@ -106,7 +106,7 @@ func (g gen) spec() sdk.JobSpec {
 		V: g.IntN(2), Name: g.text(), Image: g.text(), Entrypoint: g.argv(), Args: g.argv(), ImageEntrypoint: g.argv(),
 		Secrets: g.secrets(), Workdir: g.text(), User: g.text(), CPU: int64(g.IntN(5000)), Memory: g.Int64N(1 << 60), PIDs: int64(g.IntN(9)),
 		Timeout: g.duration(), StartTimeout: g.duration(), Retries: g.IntN(3), Labels: g.texts(), Network: g.text(), Files: g.files(),
-		Stdin: []sdk.StdinMode{sdk.StdinNone, sdk.StdinSpooled}[g.IntN(2)], TTL: g.duration(), AllowVisibleSecret: g.chance(2), Options: g.options(),
+		Stdin: []sdk.StdinMode{sdk.StdinNone, sdk.StdinSpooled}[g.IntN(2)], TTL: g.duration().Truncate(time.Second), AllowVisibleSecret: g.chance(2), Options: g.options(),
 		Profile: []sdk.Profile{sdk.ProfileUnset, sdk.ProfileStrict, sdk.ProfileStandard, sdk.ProfilePermissive}[g.IntN(4)],
 	}
 	if g.chance(2) {

@@ -6,6 +6,7 @@ import (
 	"path"
 	"sort"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -82,6 +83,9 @@ func ValidateSpec(s JobSpec) []Problem {
 		if v < 0 {
 			bad(field, fmt.Sprint(v), "is negative")
 		}
+	}
+	if s.TTL%time.Second != 0 {
+		bad("ttl", s.TTL.String(), "is not in whole seconds, and backends keep nothing finer")
 	}
 	if s.Grace != nil && *s.Grace < 0 {
 		bad("grace", s.Grace.String(), "is negative")

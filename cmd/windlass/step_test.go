@@ -174,6 +174,33 @@ func TestStepStrict(t *testing.T) {
 	}
 }
 
+// TestStepFileIsAskedWhole: what only a later step's backend refuses, or hasn't got, is
+// told before the first step starts.
+func TestStepFileIsAskedWhole(t *testing.T) {
+	t.Parallel()
+	s := onSteps(t)
+	s.write("whole.yaml", `steps:
+  - {name: a, type: step.sandbox_exec, config: {image: "busybox:local", command: [echo, started]}}
+  - {name: b, type: step.sandbox_exec, config: {image: "busybox:local", memory_limit: 1Gi}}
+  - {name: c, type: step.sandbox_exec, config: {image: "{{ .steps.a.stdout }}", mounts: [{source: ./none, target: /x, read_only: true}]}}
+  - name: d
+    type: step.sandbox_exec
+    config: {exec_env: provider-ephemeral, provider: build, image: "busybox:local", secrets: {T: secret://env/NOWHERE, U: "secret://aws-sm/x"}, network: "{{ .steps.a.stdout }}"}
+`)
+	out, code := s.do("step", "run", "--json", "whole.yaml")
+	if code != 125 || strings.Contains(out, "step_begin") {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	for _, want := range []string{"check steps: 4 problems", "whole.yaml:3:87: steps[1].config.memory_limit", "local-docker refuses it: the profile strict",
+		"whole.yaml:4:99: steps[2].config.mounts[0].source", "whole.yaml:7:98: steps[3].config.secrets.T", "the variable NOWHERE isn't set",
+		"whole.yaml:7:123: steps[3].config.secrets.U", "provider-ephemeral refuses it"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q isn't in\n%s", want, out)
+		}
+	}
+	s.nothingLeft()
+}
+
 // TestStepJSON: the events of a file, each a line, with the run's ID or null.
 func TestStepJSON(t *testing.T) {
 	t.Parallel()

@@ -83,10 +83,13 @@ func Catalog() []Entry {
 	for _, x := range append(config.Explanations(), credential.Explanations()...) {
 		said(x.ID, x.Text)
 	}
-	for _, list := range [][][2]string{secret.Explanations(), runner.Explanations(), pluginhost.Explanations()} {
+	for _, list := range [][][2]string{secret.Explanations(), pluginhost.Explanations()} {
 		for _, x := range list {
 			said(x[0], x[1])
 		}
+	}
+	for _, x := range runner.Explanations() {
+		entries = append(entries, Entry{x.ID, x.What, x.Why, x.Do})
 	}
 	return append(entries, codeEntries()...)
 }
@@ -169,6 +172,9 @@ func stepEntries() []Entry {
 		{sandbox.ErrNoPlace, "The environment lacks its provider.",
 			"ephemeral needs a provider of kind argo, by argo_module where there are several; provider-ephemeral needs provider: and a name that is configured.",
 			"windlass provider ls lists the providers. Add one under providers: in windlass.yaml."},
+		{step.ErrBackend, "A step's backend can't be asked whether it takes the step.",
+			"Before the first step starts, every step's backend is asked. This one doesn't answer, or isn't configured as it should be; the message has its words. Nothing was started.",
+			"See to it that the backend is there, which windlass provider check tells, or leave the step out."},
 		{idNoToken, "The token for a remote runner isn't here.",
 			"The runner's entry in windlass.yaml names a variable by token_env, and that variable is unset or empty.",
 			"Set it to the token that the runner's file of clients has."},

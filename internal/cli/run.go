@@ -203,7 +203,7 @@ func submit(ctx context.Context, f *Factory, req control.SubmitRequest, mode sub
 		return err
 	}
 	if !mode.dryRun {
-		if err := f.checkSecrets(ctx, req.Spec); err != nil {
+		if err := f.checkSecrets(ctx, req.Provider, req.Spec); err != nil {
 			return err
 		}
 	}

@@ -84,8 +84,7 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	// The ledger is opened only for a file that was found sound, and has a step
-	// that needs it.
+	// The ledger is opened only for a file with a step that needs it.
 	ready := func(ctx context.Context) error {
 		if !usesEngine(file) {
 			return nil
@@ -314,11 +313,17 @@ func (f *Factory) openJobs(ctx context.Context, j *sandbox.Jobs, progress func(s
 			return h.wait(ctx, s.Engine, until)
 		},
 		Prepare: func(ctx context.Context, r *control.SubmitRequest) error {
-			if err := f.checkSecrets(ctx, r.Spec); err != nil {
+			if err := f.addAmbient(r); err != nil {
 				return err
 			}
-			return f.addAmbient(r)
-		}}
+			var missing []error
+			for _, e := range f.missingSecrets(ctx, r.Spec) {
+				missing = append(missing, e)
+			}
+			return errors.Join(missing...)
+		},
+		Asking: f.planning,
+	}
 	if s.Keeper != nil {
 		j.Keeper = s.Keeper
 	}

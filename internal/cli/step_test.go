@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/internal/step"
@@ -63,8 +65,8 @@ func TestStepLocalInherits(t *testing.T) {
 	}
 }
 
-// TestStepProblems: nothing is opened, started or written for a file that is
-// wrong or refused.
+// TestStepProblems: nothing is started or written for a file that is wrong or
+// refused.
 func TestStepProblems(t *testing.T) {
 	w := newWorld(t)
 	for _, x := range []struct {
@@ -84,9 +86,6 @@ func TestStepProblems(t *testing.T) {
 		if len(w.engine.submitted) > 0 || w.out.String() != "" {
 			t.Errorf("%s: something was started", x.config)
 		}
-		if _, err := os.Stat(w.state); err == nil {
-			t.Fatalf("%s: a state folder was made", x.config)
-		}
 		w.ok("explain", x.id)
 	}
 	errs := w.fails(ExitWindlass, "step", "run", w.steps("image: 1", "image: i, memory_limit: 64m"))
@@ -100,6 +99,35 @@ func TestStepProblems(t *testing.T) {
 	var schema any
 	if err := json.Unmarshal([]byte(w.ok("step", "schema")), &schema); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStepBackendIsAskedFirst: what only the backend refuses, and secrets that aren't
+// here, are told with their lines before the first step starts.
+func TestStepBackendIsAskedFirst(t *testing.T) {
+	w := newWorld(t)
+	w.engine.planErr = &control.ProblemsError{Provider: "docker", Problems: []sdk.Problem{{Field: "memory", Value: "1048576", Message: "below 6 MiB", Code: sdk.OutOfRange}}}
+	errs := w.fails(ExitWindlass, "step", "run", w.steps("image: i, memory_limit: 1Mi", "image: i, secrets: {A: secret://env/A, B: secret://env/B}"))
+	for _, want := range []string{"check steps: 4 problems", "f.yaml:2:74: steps[0].config.memory_limit: local-docker refuses it: below 6 MiB\n",
+		"f.yaml:3:73: steps[1].config.secrets.A: the variable A isn't set; export it", "steps[1].config.secrets.B:"} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q isn't in\n%s", want, errs)
+		}
+	}
+	w.engine.planErr = &sdk.Error{Code: sdk.Unavailable, Op: "prepare job", Provider: "docker", Err: errors.New("nobody is there"), Remedy: "start it"}
+	errs = w.fails(ExitWindlass, "step", "run", w.steps("image: i"))
+	for _, want := range []string{"f.yaml:2:", "can't be asked whether it takes this step: prepare job: provider docker: nobody is there\n", "to do: start it", "windlass explain " + step.ErrBackend} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q isn't in\n%s", want, errs)
+		}
+	}
+	w.ok("explain", step.ErrBackend)
+	w.engine.planErr = nil
+	if errs = w.fails(ExitWindlass, "step", "run", w.steps("image: i, secrets: {A: secret://env/A}")); !strings.Contains(errs, "secrets.A: the variable A isn't set\n") || !strings.Contains(errs, "windlass explain secret.not-found") {
+		t.Error(errs)
+	}
+	if len(w.engine.submitted) > 0 {
+		t.Errorf("%d steps began", len(w.engine.submitted))
 	}
 }
 

@@ -130,6 +130,7 @@ func (*Environment) Support() []sdk.FieldSupport {
 		{Field: "memory_limit", Refused: notCarried},
 		{Field: "cpu_limit", Refused: notCarried},
 		{Field: "network", Refused: notCarried},
+		{Field: "start_timeout", Refused: notCarried},
 		{Field: "ttl", Refused: notCarried},
 	}
 }
@@ -155,6 +156,9 @@ func (e *Environment) Check(x sandbox.Exec) []sdk.Problem {
 	}
 	return ps
 }
+
+// Ask implements sandbox.Environment.
+func (*Environment) Ask(context.Context, sandbox.Exec) []error { return nil }
 
 // Causes of a call's end that are ours.
 var (

@@ -430,6 +430,8 @@ func TestCheck(t *testing.T) {
 		"network":      {Network: "none"},
 		"ttl":          {TTL: time.Minute},
 
+		"start_timeout": {StartTimeout: time.Minute},
+
 		"image_entrypoint":     {ImageEntrypoint: sdk.Argv{}},
 		"allow_visible_secret": {AllowVisibleSecret: true},
 

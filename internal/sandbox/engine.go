@@ -15,6 +15,7 @@ import (
 
 // Engine is what an execution asks of internal/control.
 type Engine interface {
+	Plan(ctx context.Context, r control.SubmitRequest) (control.Plan, error)
 	Submit(ctx context.Context, r control.SubmitRequest) (control.Submitted, error)
 	Wait(ctx context.Context, id sdk.ID, until control.Milestone) (ledger.Run, error)
 	Follow(ctx context.Context, id sdk.ID, o control.FollowOptions) iter.Seq2[control.FollowItem, error]

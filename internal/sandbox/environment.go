@@ -33,10 +33,10 @@ type Exec struct {
 	WorkDir       string
 	// Memory is in bytes, CPU in thousandths of a core.
 	Memory, CPU int64
-	// Timeout bounds the execution. TTL is how long the backend keeps what has
-	// ended if nobody cleans up.
-	Timeout, TTL time.Duration
-	Network      string
+	// Timeout bounds the execution, StartTimeout the time from its first send until
+	// it runs. TTL is how long the backend keeps what has ended if nobody cleans up.
+	Timeout, StartTimeout, TTL time.Duration
+	Network                    string
 	// Profile unset is the environment's: strict on local-docker and a remote
 	// runner, elsewhere the strongest that the backend gives.
 	Profile sdk.Profile
@@ -105,6 +105,11 @@ type Environment interface {
 	// Check returns every value that Exec would refuse without asking the
 	// backend, all at once. It reaches no network and changes nothing.
 	Check(e Exec) []sdk.Problem
+	// Ask returns every further value that Exec would refuse, as its backend tells
+	// before a start, and what else is missing for it, such as a secret: an
+	// *sdk.Error each, with a *ProblemsError in one of values. It changes nothing. A
+	// remote runner isn't asked: its protocol can only run.
+	Ask(ctx context.Context, e Exec) []error
 	// Exec runs one execution to its end.
 	//
 	// A value that can't be honoured is a refusal before anything is started:

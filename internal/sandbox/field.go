@@ -27,6 +27,7 @@ func fields() []field {
 		{"memory_limit", "memory", func(e Exec) bool { return e.Memory != 0 }},
 		{"cpu_limit", "cpu", func(e Exec) bool { return e.CPU != 0 }},
 		{"timeout", "timeout", func(e Exec) bool { return e.Timeout != 0 }},
+		{"start_timeout", "start_timeout", func(e Exec) bool { return e.StartTimeout != 0 }},
 		{"ttl", "ttl", func(e Exec) bool { return e.TTL != 0 }},
 		{"network", "network", func(e Exec) bool { return e.Network != "" }},
 		{"security_profile", "profile", func(e Exec) bool { return e.Profile != sdk.ProfileUnset }},

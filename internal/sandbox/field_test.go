@@ -14,7 +14,7 @@ import (
 func full() Exec {
 	return Exec{Name: "x", Image: "img", Command: sdk.Argv{"a"}, ImageEntrypoint: sdk.Argv{}, AllowVisibleSecret: true, Env: sdk.Env{"A": "1"}, Secrets: map[string]sdk.SecretRef{"T": "secret://env/T"},
 		Mounts: []sdk.Mount{{Type: sdk.MountVolume, Source: "v", Target: "/v"}}, Tmpfs: []sdk.Mount{{Type: sdk.MountTmpfs, Target: "/t"}},
-		WorkDir: "/w", Memory: 1 << 20, CPU: 100, Timeout: time.Second, TTL: time.Minute, Network: "none", Profile: sdk.ProfileStandard}
+		WorkDir: "/w", Memory: 1 << 20, CPU: 100, Timeout: time.Second, StartTimeout: time.Hour, TTL: time.Minute, Network: "none", Profile: sdk.ProfileStandard}
 }
 
 // TestEveryFieldReachesTheJob: no field of an execution is left out of Fields or
@@ -32,7 +32,7 @@ func TestEveryFieldReachesTheJob(t *testing.T) {
 	}
 	s := e.Spec(e.Profile)
 	want := sdk.JobSpec{V: 1, Name: "x", Image: "img", Args: e.Command, ImageEntrypoint: sdk.Argv{}, AllowVisibleSecret: true, Env: e.Env, Secrets: e.Secrets, Mounts: slices.Concat(e.Mounts, e.Tmpfs),
-		Workdir: "/w", Memory: 1 << 20, CPU: 100, Timeout: time.Second, TTL: time.Minute, Network: "none", Profile: sdk.ProfileStandard}
+		Workdir: "/w", Memory: 1 << 20, CPU: 100, Timeout: time.Second, StartTimeout: time.Hour, TTL: time.Minute, Network: "none", Profile: sdk.ProfileStandard}
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("%+v", s)
 	}

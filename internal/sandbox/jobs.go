@@ -31,8 +31,11 @@ type Jobs struct {
 	Actor string
 	// Prepare, when not nil, completes a request before it is sent: with what a
 	// local job inherits of the submitter. It refuses one whose secrets aren't
-	// here.
+	// here, last and with an error each, joined.
 	Prepare func(ctx context.Context, r *control.SubmitRequest) error
+	// Asking, when not nil, is called as a backend is asked whether it takes a
+	// request, and answered once it has told.
+	Asking func(r control.SubmitRequest) (answered func())
 	// Progress, when not nil, takes short lines, such as a pull's.
 	Progress func(line string)
 	// Now is the clock that durations are told by.
@@ -78,6 +81,33 @@ func (j *jobs) Check(e Exec) []sdk.Problem {
 		ps = append(ps, sdk.Problem{Field: "image", Message: "is needed here", Code: sdk.InvalidArgument})
 	}
 	return ps
+}
+
+// Ask implements Environment: the run is planned as by a dry run.
+func (j *jobs) Ask(ctx context.Context, e Exec) []error {
+	var missing error
+	_, err := j.underAny(e, func(req control.SubmitRequest) error {
+		if j.Prepare != nil {
+			missing = j.Prepare(ctx, &req)
+		}
+		if j.Asking != nil {
+			defer j.Asking(req)()
+		}
+		_, err := j.Engine.Plan(ctx, req)
+		return err
+	})
+	var out []error
+	switch several := missing.(type) {
+	case nil:
+	case interface{ Unwrap() []error }:
+		out = several.Unwrap()
+	default:
+		out = []error{missing}
+	}
+	if err != nil {
+		out = append(out, err)
+	}
+	return out
 }
 
 // Exec implements Environment.
@@ -141,41 +171,45 @@ func (j *jobs) submit(ctx context.Context, r Request) (control.Submitted, sdk.Pr
 }
 
 // submitAny makes the run under the first profile that the provider takes.
-func (j *jobs) submitAny(ctx context.Context, r Request) (control.Submitted, sdk.Profile, error) {
-	e := r.Exec
+func (j *jobs) submitAny(ctx context.Context, r Request) (sub control.Submitted, p sdk.Profile, err error) {
+	p, err = j.underAny(r.Exec, func(req control.SubmitRequest) error {
+		if j.Prepare != nil {
+			if err := j.Prepare(ctx, &req); err != nil {
+				return err
+			}
+		}
+		req.Progress = j.Progress
+		var err error
+		sub, err = j.Engine.Submit(ctx, req)
+		return err
+	})
+	if err == nil && len(j.profiles(r.Exec)) > 1 {
+		r.Output.Note(fmt.Sprintf("security_profile is %s, the strongest that %s gives", p, j.provider.Name))
+	}
+	return sub, p, err
+}
+
+// underAny makes a call with an execution's request under one profile after the
+// other, until the provider takes one. It returns that profile.
+func (j *jobs) underAny(e Exec, call func(control.SubmitRequest) error) (sdk.Profile, error) {
 	if e.TTL == 0 {
 		e.TTL = j.ttl
 	}
 	choice := j.profiles(e)
 	for i, p := range choice {
-		sub, err := j.submitAs(ctx, r, e, p)
+		err := call(control.SubmitRequest{Provider: j.provider.Name, Spec: e.Spec(p), Actor: j.Actor})
 		var refused *control.ProblemsError
 		switch {
-		case err == nil:
-			if len(choice) > 1 {
-				r.Output.Note(fmt.Sprintf("security_profile is %s, the strongest that %s gives", p, j.provider.Name))
-			}
-			return sub, p, nil
 		case !errors.As(err, &refused):
-			return sub, p, err
+			return p, err
 		case i+1 == len(choice) || !slices.ContainsFunc(refused.Problems, ofProfile):
-			return sub, p, j.refusal(named(refused.Problems, e, p))
+			return p, j.refusal(named(refused.Problems, e, p))
 		}
 	}
-	return control.Submitted{}, "", sdk.Errorf(sdk.Internal, "start the execution", "there is no profile to try")
+	return "", sdk.Errorf(sdk.Internal, "start the execution", "there is no profile to try")
 }
 
 func ofProfile(p sdk.Problem) bool { return p.Field == "profile" }
-
-func (j *jobs) submitAs(ctx context.Context, r Request, e Exec, p sdk.Profile) (control.Submitted, error) {
-	req := control.SubmitRequest{Provider: j.provider.Name, Spec: e.Spec(p), Actor: j.Actor, Progress: j.Progress}
-	if j.Prepare != nil {
-		if err := j.Prepare(ctx, &req); err != nil {
-			return control.Submitted{}, err
-		}
-	}
-	return j.Engine.Submit(ctx, req)
-}
 
 // profiles are those to try, in order.
 func (j *jobs) profiles(e Exec) []sdk.Profile {

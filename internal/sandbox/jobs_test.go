@@ -302,6 +302,48 @@ func TestProfileIsBlamedForItsOwn(t *testing.T) {
 	}
 }
 
+// TestAsk: the backend is asked before there is a run, under the profile that the run
+// would have; what else is missing is told beside it.
+func TestAsk(t *testing.T) {
+	all := Profiles()
+	for _, x := range []struct {
+		env     string
+		refuses []sdk.Profile
+		memory  int64
+		want    string // the field that is refused
+	}{
+		{LocalDocker, nil, 0, ""},
+		{LocalDocker, all[:1], 0, "security_profile"},
+		{Ephemeral, all[:2], 0, ""},
+		{Ephemeral, all[:1], 512 << 20, ""},
+		{ProviderEphemeral, nil, 512 << 20, "memory_limit"},
+		{ProviderEphemeral, all, 0, "security_profile"},
+	} {
+		w := newWorld(t, fake.Settings{}, refusing(x.refuses...))
+		e := script("exit 0")
+		e.Memory = x.memory
+		errs := w.env(choices()[x.env]).Ask(w.ctx(), e)
+		var refused *ProblemsError
+		switch {
+		case x.want == "" && len(errs) == 0:
+		case x.want != "" && len(errs) == 1 && errors.As(errs[0], &refused) && refused.Problems[0].Field == x.want:
+		default:
+			t.Errorf("%+v: %v", x, errs)
+		}
+		if len(w.runs()) > 0 {
+			t.Errorf("%+v: there is a run", x)
+		}
+	}
+	w := newWorld(t, fake.Settings{}, refusing(all...))
+	missing := errors.New("a secret isn't here")
+	w.jobs.Prepare = func(context.Context, *control.SubmitRequest) error { return missing }
+	answered := 0
+	w.jobs.Asking = func(control.SubmitRequest) func() { return func() { answered++ } }
+	if errs := w.env(Choice{}).Ask(w.ctx(), script("exit 0")); len(errs) != 2 || !errors.Is(errs[0], missing) || answered != 1 {
+		t.Errorf("%v, answered %d times", errs, answered)
+	}
+}
+
 // TestTTL: ephemeral's own stands for one that isn't set.
 func TestTTL(t *testing.T) {
 	w := newWorld(t, fake.Settings{}, nil)

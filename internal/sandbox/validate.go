@@ -11,7 +11,7 @@ import (
 func (e Exec) Spec(p sdk.Profile) sdk.JobSpec {
 	return sdk.JobSpec{V: sdk.SpecVersion, Name: e.Name, Image: e.Image, Args: e.Command, ImageEntrypoint: e.ImageEntrypoint,
 		Env: e.Env, Secrets: e.Secrets, AllowVisibleSecret: e.AllowVisibleSecret,
-		Mounts: slices.Concat(e.Mounts, e.Tmpfs), Workdir: e.WorkDir, Memory: e.Memory, CPU: e.CPU, Timeout: e.Timeout, TTL: e.TTL,
+		Mounts: slices.Concat(e.Mounts, e.Tmpfs), Workdir: e.WorkDir, Memory: e.Memory, CPU: e.CPU, Timeout: e.Timeout, StartTimeout: e.StartTimeout, TTL: e.TTL,
 		Network: e.Network, Profile: p}
 }
 

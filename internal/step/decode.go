@@ -23,6 +23,13 @@ type decoder struct {
 	// while drafting. ok is false for one that failed, whose problem is told
 	// already.
 	text func(n *yamltree.Node, key string) (text string, known, ok bool)
+	// later are the keys, within the config, of what isn't known yet.
+	later []string
+}
+
+// unknown notes that what stands at a key isn't known yet.
+func (d *decoder) unknown(key string) {
+	d.later = append(d.later, strings.TrimPrefix(key, d.step.key()+"."))
 }
 
 // Placeholders.
@@ -47,6 +54,7 @@ func (d *decoder) exec(n *yamltree.Node, key string) sandbox.Exec {
 		case "command":
 			if e.Command = d.list(f, k); len(e.Command) == 0 {
 				d.bad(keyAt(*f), k, "is empty; leave it out for the image's own")
+				d.unknown(k)
 				e.Command = sdk.Argv{draftText}
 			}
 		case "image_entrypoint":
@@ -63,16 +71,20 @@ func (d *decoder) exec(n *yamltree.Node, key string) sandbox.Exec {
 		case "allow_visible_secret":
 			e.AllowVisibleSecret = d.boolean(f, key)
 		case "memory_limit":
-			e.Memory = number(d, f, k, config.ParseMemoryQuantity)
+			e.Memory = number(d, f, k, config.ParseMemoryQuantity, 1)
 		case "cpu_limit":
-			e.CPU = number(d, f, k, config.ParseCPU)
+			e.CPU = number(d, f, k, config.ParseCPU, 1)
 		case "timeout":
-			e.Timeout = number(d, f, k, duration)
+			e.Timeout = number(d, f, k, duration, time.Second)
+		case "start_timeout":
+			e.StartTimeout = number(d, f, k, duration, time.Second)
 		case "ttl":
-			e.TTL = number(d, f, k, duration)
+			e.TTL = number(d, f, k, duration, time.Second)
 		case "security_profile":
-			text, _ := d.fixed(f, key, find(entries(), f.Key))
-			e.Profile = sdk.Profile(text)
+			text, ok := d.fixed(f, key, find(entries(), f.Key))
+			if e.Profile = sdk.Profile(text); !ok {
+				d.unknown(k)
+			}
 		case "mounts":
 			d.each(f, k, mountEntries(), func(m *yamltree.Node, k string) { e.Mounts = append(e.Mounts, d.mount(m, k)) })
 		case "tmpfs":
@@ -90,10 +102,15 @@ func (d *decoder) string(n *yamltree.Node, key string) (s string, known, ok bool
 	}
 	s, known, ok = d.text(n, key)
 	if ok && s == "" {
-		d.bad(at(n), key, "is empty; leave it out")
+		d.bad(at(n), key, "is empty; %s", valueless(d.needs(key)))
 		return "", false, false
 	}
 	return s, known, ok
+}
+
+// needs reports whether a key can't be left out.
+func (d *decoder) needs(key string) bool {
+	return strings.HasSuffix(key, ".image") || strings.HasSuffix(key, ".source") || strings.HasSuffix(key, ".target")
 }
 
 // draft is a text's value, or a placeholder for one that isn't known.
@@ -101,6 +118,7 @@ func (d *decoder) draft(n *yamltree.Node, key, placeholder string) string {
 	if s, known, ok := d.string(n, key); known && ok {
 		return s
 	}
+	d.unknown(key)
 	return placeholder
 }
 
@@ -108,6 +126,7 @@ func (d *decoder) draft(n *yamltree.Node, key, placeholder string) string {
 func (d *decoder) list(f *yamltree.Field, key string) sdk.Argv {
 	if f.Value.Kind != yamltree.List {
 		d.bad(keyAt(*f), key, "wants a list of words, has %s", f.Value.Kind)
+		d.unknown(key)
 		return sdk.Argv{draftText}
 	}
 	out := sdk.Argv{}
@@ -115,10 +134,14 @@ func (d *decoder) list(f *yamltree.Field, key string) sdk.Argv {
 		k := fmt.Sprintf("%s[%d]", key, i)
 		if item.Kind != yamltree.Text {
 			d.bad(at(item), k, "wants text, has %s%s", item.Kind, quoted(item))
+			d.unknown(k)
 			out = append(out, draftText)
 			continue
 		}
-		text, _, _ := d.text(item, k)
+		text, known, ok := d.text(item, k)
+		if !known || !ok {
+			d.unknown(k)
+		}
 		out = append(out, text)
 	}
 	return out
@@ -129,16 +152,20 @@ func (d *decoder) list(f *yamltree.Field, key string) sdk.Argv {
 func (d *decoder) mapping(f *yamltree.Field, key, placeholder string) map[string]string {
 	if f.Value.Kind != yamltree.Map {
 		d.bad(keyAt(*f), key, "wants a mapping of names to texts, has %s", f.Value.Kind)
+		d.unknown(key)
 		return map[string]string{"TEMPLATE": placeholder}
 	}
 	var out map[string]string
 	for _, x := range f.Value.Fields {
 		k := join(key, x.Key)
-		text := placeholder
+		text, settled := placeholder, false
 		if x.Value.Kind != yamltree.Text {
 			d.bad(keyAt(x), k, "wants text, has %s%s", x.Value.Kind, quoted(x.Value))
 		} else if s, known, ok := d.text(x.Value, k); ok && (known || placeholder == "") {
-			text = s
+			text, settled = s, known
+		}
+		if !settled {
+			d.unknown(k)
 		}
 		if out == nil {
 			out = map[string]string{}
@@ -152,6 +179,7 @@ func (d *decoder) mapping(f *yamltree.Field, key, placeholder string) map[string
 func (d *decoder) each(f *yamltree.Field, key string, es []entry, read func(n *yamltree.Node, key string)) {
 	if f.Value.Kind != yamltree.List {
 		d.bad(keyAt(*f), key, "wants a list, has %s", f.Value.Kind)
+		d.unknown(key)
 		read(&yamltree.Node{Kind: yamltree.Map}, key)
 		return
 	}
@@ -159,6 +187,7 @@ func (d *decoder) each(f *yamltree.Field, key string, es []entry, read func(n *y
 		k := fmt.Sprintf("%s[%d]", key, i)
 		if item.Kind != yamltree.Map {
 			d.bad(at(item), k, "wants a mapping with %s, has %s", strings.Join(names(es), ", "), item.Kind)
+			d.unknown(k)
 			read(&yamltree.Node{Kind: yamltree.Map}, k)
 			continue
 		}
@@ -175,6 +204,12 @@ func (d *decoder) mount(n *yamltree.Node, key string) sdk.Mount {
 		known = known && ok
 	}
 	text, set := d.fixed(n.Get("type"), key, find(mountEntries(), "type"))
+	switch {
+	case n.Get("type") != nil && !set, !set && !known:
+		d.unknown(key) // whether it is a folder or a volume
+	case !known:
+		d.unknown(key + ".source")
+	}
 	switch {
 	case set:
 		m.Type = sdk.MountType(text)
@@ -201,7 +236,7 @@ func (d *decoder) mount(n *yamltree.Node, key string) sdk.Mount {
 func (d *decoder) tmpfs(n *yamltree.Node, key string) sdk.Mount {
 	m := sdk.Mount{Type: sdk.MountTmpfs, Target: d.target(n, key)}
 	if f := n.Get("size"); f != nil {
-		m.Size = number(d, f, key+".size", config.ParseMemoryQuantity)
+		m.Size = number(d, f, key+".size", config.ParseMemoryQuantity, 1)
 	}
 	return m
 }
@@ -213,20 +248,24 @@ func (d *decoder) target(n *yamltree.Node, key string) string {
 	if f := n.Get("target"); f != nil {
 		return d.draft(f.Value, key+".target", placeholder)
 	}
+	d.unknown(key + ".target")
 	return placeholder
 }
 
-// number reads a quantity, which is more than zero. One that isn't known is 1.
-func number[T ~int64](d *decoder, f *yamltree.Field, key string, parse func(string) (T, error)) T {
+// number reads a quantity, which is more than zero. For one that isn't
+// known another stands in.
+func number[T ~int64](d *decoder, f *yamltree.Field, key string, parse func(string) (T, error), standIn T) T {
 	switch f.Value.Kind {
 	case yamltree.Text, yamltree.Int, yamltree.Float:
 	default:
 		d.bad(keyAt(*f), key, "wants a quantity, has %s%s", f.Value.Kind, quoted(f.Value))
-		return 1
+		d.unknown(key)
+		return standIn
 	}
 	text, known, ok := d.text(f.Value, key)
 	if !known || !ok {
-		return 1
+		d.unknown(key)
+		return standIn
 	}
 	v, err := parse(text)
 	if err != nil {
@@ -236,7 +275,8 @@ func number[T ~int64](d *decoder, f *yamltree.Field, key string, parse func(stri
 			message, remedy = e.Err.Error(), e.Remedy
 		}
 		d.add(at(f.Value), key, ErrFile, message, remedy)
-		return 1
+		d.unknown(key)
+		return standIn
 	}
 	return v
 }

@@ -45,9 +45,15 @@ type Step struct {
 	index  int
 	config *yamltree.Field
 	texts  texts
-	// draft is the execution with placeholders for what templates decide.
+	// draft is the execution with placeholders for what isn't known yet, which is
+	// what templates decide, and what is wrong and told of already. Later has the
+	// keys of that.
 	draft sandbox.Exec
+	later []string
 }
+
+// key is where the step's config stands in the file.
+func (s *Step) key() string { return fmt.Sprintf("steps[%d].config", s.index) }
 
 // MaxFile is the most bytes of a step file.
 const MaxFile = yamltree.MaxBytes
@@ -211,7 +217,7 @@ func (r *reader) step(i int, n *yamltree.Node) {
 	s := &Step{Line: n.Line, FailOnError: true, file: r.file, index: i, config: n.Get("config")}
 	name, _ := r.fixed(n.Get("name"), key, find(stepEntries(), "name"))
 	s.Name = name
-	if f := n.Get("name"); f != nil && f.Value.Kind == yamltree.Text {
+	if f := n.Get("name"); f != nil && f.Value.Kind == yamltree.Text && f.Value.Text != "" {
 		if msg := checkName(name); msg != "" {
 			r.bad(at(f.Value), key+".name", "%s", msg)
 		}
@@ -269,6 +275,7 @@ func (r *reader) config(s *Step, key string) {
 	s.texts = texts{file: r.file, step: s}
 	d := decoder{reader: r, step: s, text: s.texts.draft}
 	s.draft = d.exec(n, key)
+	s.later = d.later
 	r.problems = append(r.problems, s.texts.problems...)
 }
 
@@ -282,7 +289,7 @@ func (r *reader) fixed(f *yamltree.Field, key string, e *entry) (string, bool) {
 	case f.Value.Kind != yamltree.Text:
 		r.bad(keyAt(*f), key, "wants text, has %s%s", f.Value.Kind, quoted(f.Value))
 	case f.Value.Text == "":
-		r.bad(at(f.Value), key, "is empty; leave it out")
+		r.bad(at(f.Value), key, "is empty; %s", valueless(e.required))
 	case isTemplate(f.Value.Text):
 		r.bad(at(f.Value), key, "can't be a template: it is settled before the first step starts")
 	case len(e.enum) > 0 && !slices.Contains(e.enum, f.Value.Text):
@@ -301,13 +308,21 @@ func (r *reader) boolean(f *yamltree.Field, key string) bool {
 	return f.Value.Text == "true"
 }
 
+// valueless says what to do about a key without a value.
+func valueless(required bool) string {
+	if required {
+		return "give it a value"
+	}
+	return "give it a value or remove the key"
+}
+
 // quoted says how a scalar that isn't text becomes one.
 func quoted(n *yamltree.Node) string {
 	switch n.Kind {
 	case yamltree.Int, yamltree.Float, yamltree.Bool:
 		return "; put it in quotes"
 	case yamltree.Null:
-		return "; give it a value or remove the key"
+		return "; " + valueless(false)
 	}
 	return ""
 }

@@ -64,6 +64,7 @@ tmpfs: [{target: /tmp, size: 16Mi}, {target: /run}]
 memory_limit: 128Mi
 cpu_limit: 0.5
 timeout: 90s
+start_timeout: 5m
 ttl: 1d
 network: none
 security_profile: standard
@@ -79,7 +80,7 @@ exec_env: far`))
 		Mounts: []sdk.Mount{{Type: "bind", Source: filepath.FromSlash("/dir/data"), Target: "/data", ReadOnly: true}, {Type: "volume", Source: "cache", Target: "/cache"},
 			{Type: "bind", Source: "/abs", Target: "/abs"}, {Type: "bind", Source: filepath.FromSlash("/"), Target: "/up"}},
 		Tmpfs:   []sdk.Mount{{Type: "tmpfs", Target: "/tmp", Size: 16 << 20}, {Type: "tmpfs", Target: "/run"}},
-		Timeout: 90 * time.Second, TTL: 24 * time.Hour, Network: "none", Profile: sdk.ProfileStandard}
+		Timeout: 90 * time.Second, StartTimeout: 5 * time.Minute, TTL: 24 * time.Hour, Network: "none", Profile: sdk.ProfileStandard}
 	if err != nil || !reflect.DeepEqual(e, want) {
 		t.Errorf("%v\n%+v\n%+v", err, e, want)
 	}
@@ -123,6 +124,7 @@ func problemCases() [][2]string {
 		{"more quantities", one("image: i\nmemory_limit: -1\ncpu_limit: 0.0001\ntimeout: soon\nttl: [1]\ntmpfs: [{target: /t, size: 1.5.2Mi}]")},
 		{"shapes", one("image: [i]\ncommand: echo hi\nenv: [A=1]\nsecrets: x\nmounts: {a: b}\ntmpfs: /tmp\nnetwork: true\nwork_dir: ~")},
 		{"words", one("image: i\ncommand: [echo, 1, true, ~, {a: b}]\nenv: {A: 1, B: true, C: ~}")},
+		{"empty name and type", "steps: [{name: \"\", type: \"\", config: {image: i}}]\n"}, {"empty mount", one("image: i\nmounts: [{source: \"\", target: \"\"}]")},
 		{"empty values", one("image: \"\"\ncommand: []\nwork_dir: \"\"\nnetwork: \"\"\nexec_env: \"\"")},
 		{"enums", one("image: i\nsecurity_profile: stict\nfail_on_error: \"no\"\nmounts: [{source: a, target: /a, type: tmpfs}]")},
 		{"mounts", one("image: i\nmounts: [x, {source: a}, {source: a, target: /a, ro: true}]\ntmpfs: [{size: 1Mi}]")},

@@ -14,6 +14,7 @@ import (
 const (
 	ErrFile     = "step.file"
 	ErrTemplate = "step.template"
+	ErrBackend  = "step.backend"
 )
 
 // Problem is one thing that is wrong with a step file, and where.

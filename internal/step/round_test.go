@@ -19,11 +19,7 @@ func checked(t *testing.T, text string) []string {
 		t.Errorf("it has started\n%s", text)
 		return sandbox.Result{State: sdk.StateSucceeded}, nil
 	}}
-	f, err := parseFile("f.yaml", "/dir", []byte(text))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	_, err = runnerOn(far, &record{}, nil).Run(t.Context(), f)
+	_, err := runnerOn(far, &record{}, nil).Run(t.Context(), unsound(t, text))
 	var out []string
 	for _, p := range ProblemsOf(err) {
 		if p.Line < 2 || p.Column < 1 || p.File != "f.yaml" || p.ID == "" {
@@ -49,7 +45,7 @@ func faults() map[string][]string {
 		"tmpfs":            {"tmpfs: [{targt: rel, size: lots}]", "tmpfs: [x, {target: rel}]"},
 		"memory_limit":     {"memory: 1Gi", "memory_limit: lots"},
 		"timeout":          {"timeout: 90"},
-		"ttl":              {"ttl: soon", "ttl: 90s"},
+		"ttl":              {"ttl: soon", "ttl: 500ms", "ttl: 90s"},
 		"network":          {"netwrk: [a]", "network: a"},
 		"security_profile": {"profile: stict"},
 		"exec_env":         {"exec-env: nowhere", "exec_env: 5"},

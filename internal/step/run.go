@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/windlass-run/windlass/internal/sandbox"
-	"github.com/windlass-run/windlass/internal/yamltree"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -31,8 +28,8 @@ type Runner struct {
 	Stop <-chan struct{}
 	// Why says who or what closed Stop.
 	Why func() string
-	// Ready, when not nil, is called once the file is checked, before its first
-	// step: it opens what only a sound file needs.
+	// Ready, when not nil, is called once the environments are found, before the
+	// first of them is asked: it opens what they need.
 	Ready func(ctx context.Context) error
 }
 
@@ -55,36 +52,25 @@ func (e *Failure) Error() string {
 
 func (e *Failure) Unwrap() error { return e.Err }
 
-// planned is a step with the place where it will run.
-type planned struct {
-	*Step
-	env sandbox.Environment
-}
-
 // Run runs a file's steps in order, and returns what each that was begun gave
 // out. The last one is that of the step that ended the file, when it failed and
 // its fail_on_error is set, or when it was cancelled: that is no error.
 //
 // Before the first step starts, every step's environment is found and asked
-// whether it takes what the step sets; all that is wrong with the file and all
-// refusals come back at once, as *Invalid in an *sdk.Error. Later errors are
-// *Failure.
+// whether it takes what the step sets, up to its backend; all that is wrong with
+// the file and all refusals come back at once, as *Invalid in an *sdk.Error. What
+// templates decide is asked at the step's turn. Later errors are *Failure.
 func (r *Runner) Run(ctx context.Context, f *File) ([]*Output, error) {
 	plan, err := r.plan(ctx, f)
 	if err != nil {
 		return nil, err
-	}
-	if r.Ready != nil {
-		if err := r.Ready(ctx); err != nil {
-			return nil, err
-		}
 	}
 	var all []*Output
 	outputs := map[string]*Output{}
 	left := &budget{MaxKeptFile}
 	for _, p := range plan {
 		if r.stopped() {
-			return all, &Failure{f.Path, p.Line, p.Name, sdk.ID{}, sdk.Errorf(sdk.Canceled, "start the step", "the file was cancelled before it")}
+			return all, p.unstarted()
 		}
 		o, err := r.step(ctx, p, outputs, left)
 		all = append(all, o)
@@ -111,97 +97,6 @@ func (r *Runner) stopped() bool {
 	default:
 		return false
 	}
-}
-
-// plan finds every step's environment, and collects what is wrong with the file
-// and what they refuse.
-func (r *Runner) plan(ctx context.Context, f *File) ([]planned, error) {
-	var out []planned
-	ps := f.problems
-	for _, s := range f.Steps {
-		if s.config == nil || s.config.Value.Kind != yamltree.Map {
-			continue // it is told of
-		}
-		env, wrong, err := r.place(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		ps = append(ps, wrong...)
-		anywhere := s.draft.Validate()
-		for _, p := range anywhere {
-			ps = append(ps, s.problem(p.Field, ErrFile, valued(p), ""))
-		}
-		if env == nil {
-			continue
-		}
-		for _, p := range env.Check(s.draft) {
-			if !slices.Contains(anywhere, p) {
-				ps = append(ps, s.refusal(env.Name(), p))
-			}
-		}
-		out = append(out, planned{s, env})
-	}
-	return out, invalid("check steps", ps)
-}
-
-// place finds a step's environment; nil where there is none that could be asked.
-func (r *Runner) place(ctx context.Context, s *Step) (sandbox.Environment, []Problem, error) {
-	if s.placeless {
-		return nil, nil, nil
-	}
-	var ps []Problem
-	tell := func(err error) bool {
-		var e *sdk.Error
-		if !errors.As(err, &e) {
-			return false
-		}
-		field := e.Field
-		if field == "" {
-			field = "exec_env"
-		}
-		ps = append(ps, s.problem(field, e.ID, cause(e), e.Remedy))
-		return true
-	}
-	c, misplaced := s.Choice.Fitted()
-	for _, err := range misplaced {
-		tell(err)
-	}
-	env, err := r.Places.Find(ctx, c)
-	if err != nil && !tell(err) {
-		return nil, nil, err
-	}
-	return env, ps, nil
-}
-
-// cause is an error's own words, without what its problem says elsewhere.
-func cause(e *sdk.Error) string {
-	if e.Err != nil {
-		return e.Err.Error()
-	}
-	return e.Error()
-}
-
-func (s *Step) refusal(env string, p sdk.Problem) Problem {
-	return s.problem(p.Field, sandbox.ErrRefused, env+" refuses it: "+valued(p), "")
-}
-
-// valued is what a problem says, with the value. A quantity stands in the file as
-// it was typed, and here in bytes or thousandths of a core.
-func valued(p sdk.Problem) string {
-	if p.Value == "" || p.Field == "memory_limit" || p.Field == "cpu_limit" || strings.HasSuffix(p.Field, "].size") {
-		return p.Message
-	}
-	return fmt.Sprintf("%q: %s", p.Value, p.Message)
-}
-
-// problem is something wrong with a field of the step's config, at its place.
-func (s *Step) problem(field, id, message, remedy string) Problem {
-	p := Problem{File: s.file.Path, ID: id, Key: fmt.Sprintf("steps[%d].config", s.index), Message: message, Remedy: remedy}
-	p.Line, p.Column = s.config.Place(field, true)
-	if field != "" {
-		p.Key += "." + field
-	}
-	return p
 }
 
 // step runs one step.
@@ -245,7 +140,7 @@ func (s *Step) exec(outputs map[string]*Output) (sandbox.Exec, error) {
 	t := &texts{file: s.file, step: s}
 	rd := &reader{file: s.file}
 	d := decoder{reader: rd, step: s, text: t.fill(outputs)}
-	e := d.exec(s.config.Value, fmt.Sprintf("steps[%d].config", s.index))
+	e := d.exec(s.config.Value, s.key())
 	return e, invalid("run step", append(rd.problems, t.problems...))
 }
 

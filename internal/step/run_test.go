@@ -21,8 +21,10 @@ type fakeEnv struct {
 	name  string
 	execs []sandbox.Exec
 	// check are the fields that it refuses.
-	check []string
-	play  func(ctx context.Context, r sandbox.Request) (sandbox.Result, error)
+	check  []string
+	ask    func(e sandbox.Exec) []error
+	askCtx func(ctx context.Context) []error
+	play   func(ctx context.Context, r sandbox.Request) (sandbox.Result, error)
 }
 
 func (p *fakeEnv) Name() string                { return p.name }
@@ -36,6 +38,16 @@ func (p *fakeEnv) Check(e sandbox.Exec) []sdk.Problem {
 		}
 	}
 	return ps
+}
+
+func (p *fakeEnv) Ask(ctx context.Context, e sandbox.Exec) []error {
+	if p.askCtx != nil {
+		return p.askCtx(ctx)
+	}
+	if p.ask == nil {
+		return nil
+	}
+	return p.ask(e)
 }
 
 func (p *fakeEnv) Exec(ctx context.Context, r sandbox.Request) (sandbox.Result, error) {
@@ -257,7 +269,7 @@ func (c *counter) Write(_ sdk.Stream, data []byte) error {
 func TestEveryValueIsHonouredOrRefused(t *testing.T) {
 	values := map[string]string{"image": "image: j", "command": "command: [a]", "image_entrypoint": "image_entrypoint: []", "allow_visible_secret": "allow_visible_secret: true", "env": "env: {A: b}", "secrets": "secrets: {T: secret://env/T}",
 		"mounts": "mounts: [{source: v, target: /v}]", "work_dir": "work_dir: /w", "tmpfs": "tmpfs: [{target: /t}]", "memory_limit": "memory_limit: 64Mi",
-		"cpu_limit": "cpu_limit: 0.5", "timeout": "timeout: 5s", "ttl": "ttl: 5m", "network": "network: none", "security_profile": "security_profile: strict"}
+		"cpu_limit": "cpu_limit: 0.5", "timeout": "timeout: 5s", "start_timeout": "start_timeout: 5m", "ttl": "ttl: 5m", "network": "network: none", "security_profile": "security_profile: strict"}
 	if len(values) != len(sandbox.Fields()) {
 		t.Fatalf("%d values for %d fields", len(values), len(sandbox.Fields()))
 	}
@@ -273,7 +285,7 @@ func TestEveryValueIsHonouredOrRefused(t *testing.T) {
 	for env, refused := range map[string][]string{
 		"": nil, "exec_env: local-docker": nil, "exec_env: ephemeral, argo_module: wf": {"network"},
 		"exec_env: provider-ephemeral, provider: poor": {"network", "mounts", "tmpfs", "ttl"},
-		"exec_env: far": {"image_entrypoint", "allow_visible_secret", "mounts", "tmpfs", "memory_limit", "cpu_limit", "network", "ttl"},
+		"exec_env: far": {"image_entrypoint", "allow_visible_secret", "mounts", "tmpfs", "memory_limit", "cpu_limit", "network", "start_timeout", "ttl"},
 	} {
 		for _, field := range sandbox.Fields() {
 			config := values[field]

@@ -91,7 +91,7 @@ func schemaOf(e entry) map[string]any {
 	case shapeCores:
 		o = map[string]any{"type": []string{"string", "number"}, "pattern": `^[0-9]*\.?[0-9]+m?$|` + templatePattern, "exclusiveMinimum": 0}
 	case shapeDuration:
-		o = map[string]any{"type": "string", "pattern": `^([0-9]+w)?([0-9]+d)?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))*$|` + templatePattern}
+		o = map[string]any{"type": "string", "minLength": 1, "pattern": `^([0-9]+w)?([0-9]+d)?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))*$|` + templatePattern}
 	case shapeMounts:
 		o = map[string]any{"type": "array", "items": objectOf(mountEntries(), nil)}
 	case shapeTmpfs:

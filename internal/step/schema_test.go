@@ -62,7 +62,7 @@ func TestSchemaAgrees(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"{}\n", "steps: []\n", one("imag: i"), one("image: i\nmemory_limit: 64m"), one("image: i\ntimeout: 90"), one("image: i\nsecurity_profile: none"),
+		"{}\n", "steps: []\n", one("imag: i"), one("image: i\nmemory_limit: 64m"), one("image: i\ntimeout: 90"), one("image: i\ntimeout: ''"), one("image: i\nsecurity_profile: none"),
 		one("image: i\nenv: {A: 1}"), one("image: i\ncommand: echo"), one("image: i\ncommand: []"), one("image: i\nimage_entrypoint: x"), one("image: i\nallow_visible_secret: 1"), one("image: i\nexec_env: ''"), one("image: i\nfail_on_error: 'no'"),
 		one("image: i\nmounts: [{source: a}]"), "steps: [{name: a, type: step.argo_submit, config: {}}]\n", "steps: [{name: '-a', type: step.sandbox_exec, config: {}}]\n",
 	} {

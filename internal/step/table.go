@@ -59,6 +59,7 @@ func entries() []entry {
 		{name: "memory_limit", shape: shapeSize, doc: "The most memory, such as 128Mi or 1Gi, or a number of bytes.", fallback: "the profile's, else the backend's"},
 		{name: "cpu_limit", shape: shapeCores, doc: "The most cores, such as 0.5 or 500m.", fallback: "the profile's, else the backend's"},
 		{name: "timeout", shape: shapeDuration, doc: "How long the command may run, such as 90s or 5m.", fallback: "none"},
+		{name: "start_timeout", shape: shapeDuration, doc: "How long it may take to start, from its first send until it runs, such as 10m.", fallback: "none"},
 		{name: "ttl", shape: shapeDuration, doc: "How long the backend keeps what has ended if nobody cleans up. Windlass itself cleans up at once.", fallback: "300s on ephemeral, else 24h"},
 		{name: "network", shape: shapeText, doc: "The network to join, or none.", fallback: "the profile's"},
 		{name: "security_profile", shape: shapeText, fixed: true, enum: profileNames(), doc: "strict, standard or permissive.", fallback: "strict on local-docker and a remote runner, else the strongest that the provider gives"},
