@@ -26,6 +26,9 @@ func FuzzServe(f *testing.F) {
 		`{"logGroupName":"jobs","logStreamName":"s","startFromHead":true,"limit":1,"startTime":1,"endTime":9}`,
 		`{"logGroupName":"jobs","logStreamName":"s","logEvents":[{"timestamp":1,"message":"m"}]}`,
 		`{"Name":"/a","Value":"v","Type":"String","Overwrite":true}`, `{"Names":["/a:1"],"WithDecryption":true}`,
+		`{"serviceName":"s","taskDefinition":"f","desiredCount":1,"launchType":"FARGATE","clientToken":"t",` + network + `,"deploymentConfiguration":{"deploymentCircuitBreaker":{"enable":true,"rollback":true}}}`,
+		`{"service":"s","desiredCount":2,"forceNewDeployment":true}`, `{"services":["s"],"include":["TAGS"]}`, `{"task":"a","command":"sh -c 'x'","interactive":true}`,
+		`{"ServiceNamespace":"ecs","ScalableDimension":"ecs:service:DesiredCount","ResourceId":"service/default/s","MinCapacity":1,"MaxCapacity":2}`,
 		`{"SecretId":"s","SecretString":"v","VersionStages":["AWSCURRENT"]}`, `{"Name":"s","SecretString":"v"}`,
 	}
 	actions, err := Actions()
@@ -34,6 +37,7 @@ func FuzzServe(f *testing.F) {
 	}
 	delete(actions, "sts")
 	delete(actions, "batch") // of another protocol: FuzzServeBatch
+	delete(actions, "cloudwatch")
 	var targets []string
 	for service, names := range actions {
 		for _, n := range names {

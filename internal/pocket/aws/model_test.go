@@ -31,6 +31,7 @@ var modelFiles = []struct{ name, file, source string }{
 	{"logs", "../logs/model.json", "logs/2014-03-28"},
 	{"secretsmanager", "../secretsmanager/model.json", "secretsmanager/2017-10-17"},
 	{"ssm", "../ssm/model.json", "ssm/2014-11-06"},
+	{"application-autoscaling", "../autoscaling/model.json", "application-autoscaling/2016-02-06"},
 }
 
 // botocore returns the folder of AWS's models and botocore's version.

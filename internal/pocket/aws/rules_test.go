@@ -47,7 +47,7 @@ func (c *cloud) call(t testing.TB, target string, body any) (status int, reply d
 // request is one that bears a signature in the right form.
 func (c *cloud) request(t testing.TB, target string, body []byte) *http.Request {
 	t.Helper()
-	prefixes := map[string]string{"ecs": "AmazonEC2ContainerServiceV20141113", "logs": "Logs_20140328", "secretsmanager": "secretsmanager", "ssm": "AmazonSSM"}
+	prefixes := map[string]string{"ecs": "AmazonEC2ContainerServiceV20141113", "logs": "Logs_20140328", "secretsmanager": "secretsmanager", "ssm": "AmazonSSM", "application-autoscaling": "AnyScaleFrontendService"}
 	service, action, _ := strings.Cut(target, ":")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -93,7 +93,7 @@ func many[T any](n int, v T) []T { return slices.Repeat([]T{v}, n) }
 // TestRules breaks every rule that the service keeps: each row of the table must
 // have a case here, and be named by the refusal with its code.
 func TestRules(t *testing.T) {
-	c := newCloud(t, Options{Clusters: []string{"old", "busy"}})
+	c := newCloud(t, Options{Clusters: []string{"old", "busy", "served"}})
 	logging := doc{"logDriver": "awslogs", "options": doc{"awslogs-group": "jobs", "awslogs-region": Region, "awslogs-stream-prefix": "p"}}
 	fargate := doc{"family": "fargate", "networkMode": "awsvpc", "requiresCompatibilities": []string{"FARGATE"}, "cpu": "256", "memory": "512",
 		"executionRoleArn": "arn:aws:iam::123456789012:role/e", "containerDefinitions": []doc{{"name": "main", "image": "app", "command": []string{"true"},
@@ -105,6 +105,10 @@ func TestRules(t *testing.T) {
 	run := doc{"taskDefinition": "fargate", "launchType": "FARGATE", "networkConfiguration": network}
 	const vpc = "networkConfiguration.awsvpcConfiguration."
 	strategy := func(items ...doc) doc { return doc{"launchType": nil, "capacityProviderStrategy": items} }
+	up := with(run, doc{"taskDefinition": "long", "cluster": "served", "desiredCount": 1})
+	target := func(change doc) doc {
+		return with(doc{"ServiceNamespace": "ecs", "ScalableDimension": "ecs:service:DesiredCount", "ResourceId": "service/a/b", "MinCapacity": 1, "MaxCapacity": 2}, change)
+	}
 	override := func(o doc) doc { return doc{"overrides": o} }
 
 	for _, setup := range []struct {
@@ -116,6 +120,10 @@ func TestRules(t *testing.T) {
 		{"ecs:RegisterTaskDefinition", with(fargate, doc{"family": "long", con + "secrets": nil, con + "command": []string{"sleep", "60"}})},
 		{"ecs:RunTask", with(run, doc{"taskDefinition": "long", "cluster": "busy", "clientToken": "one"})},
 		{"ecs:DeleteCluster", doc{"cluster": "old"}},
+		{"ecs:CreateCluster", doc{"clusterName": "idle", "capacityProviders": []string{"FARGATE"}}},
+		{"ecs:CreateService", with(up, doc{"serviceName": "idle", "cluster": "idle", "desiredCount": 0})},
+		{"ecs:CreateService", with(up, doc{"serviceName": "up"})}, {"ecs:CreateService", with(up, doc{"serviceName": "down", "desiredCount": 0})},
+		{"ecs:DeleteService", doc{"service": "down", "cluster": "served"}},
 		{"logs:CreateLogStream", doc{"logGroupName": "jobs", "logStreamName": "s"}},
 		{"logs:TagResource", doc{"resourceArn": groupARN("jobs"), "tags": doc{"one": "v"}}},
 		{"secretsmanager:CreateSecret", doc{"Name": "s", "SecretString": "v", "ClientRequestToken": strings.Repeat("t", 32)}},
@@ -249,6 +257,34 @@ func TestRules(t *testing.T) {
 		{"ecs-started-by-alone", "ecs:ListTasks", doc{"startedBy": "me", "family": "fargate"}},
 		{"ecs-family-or-service", "ecs:ListTasks", doc{"family": "fargate", "serviceName": "s"}},
 		{"ecs-service", "ecs:ListTasks", doc{"serviceName": "s"}},
+		{"ecs-service", "ecs:UpdateService", doc{"service": "s"}},
+		{"ecs-service", "ecs:DeleteService", doc{"service": "down", "cluster": "served"}},
+		{"ecs-service-inactive", "ecs:UpdateService", doc{"service": "down", "cluster": "served", "desiredCount": 1}},
+		{"ecs-service-twice", "ecs:CreateService", with(up, doc{"serviceName": "up"})},
+		{"ecs-service-name", "ecs:CreateService", with(up, doc{"serviceName": "a b"})},
+		{"ecs-service-definition", "ecs:CreateService", with(up, doc{"serviceName": "x", "taskDefinition": nil})},
+		{"ecs-service-token", "ecs:CreateService", with(up, doc{"serviceName": "x", "clientToken": strings.Repeat("t", 37)})},
+		{"ecs-service-scaled", "ecs:DeleteService", doc{"service": "up", "cluster": "served"}},
+		{"ecs-describe-services-10", "ecs:DescribeServices", doc{"services": many(11, "s")}},
+		{"ecs-desired-count", "ecs:CreateService", with(up, doc{"serviceName": "x", "desiredCount": -1})},
+		{"ecs-desired-count", "ecs:UpdateService", doc{"service": "up", "cluster": "served", "desiredCount": -1}},
+		{"ecs-percent", "ecs:UpdateService", doc{"service": "up", "cluster": "served", "deploymentConfiguration": doc{"maximumPercent": 100, "minimumHealthyPercent": 100}}},
+		{"ecs-unsupported", "ecs:CreateService", with(up, doc{"serviceName": "x", "schedulingStrategy": "DAEMON"})},
+		{"ecs-unsupported", "ecs:UpdateService", doc{"service": "up", "cluster": "served", "loadBalancers": []doc{}}},
+		{"ecs-exec-role", "ecs:CreateService", with(up, doc{"serviceName": "x", "enableExecuteCommand": true})},
+		{"ecs-network", "ecs:CreateService", with(up, doc{"serviceName": "x", "networkConfiguration": nil})},
+		{"ecs-cluster-services", "ecs:DeleteCluster", doc{"cluster": "idle"}},
+		{"ecs-exec-interactive", "ecs:ExecuteCommand", doc{"task": "x", "command": "true", "interactive": false}},
+		{"ecs-exec-task", "ecs:ExecuteCommand", doc{"task": "x", "command": "true", "interactive": true}},
+		{"autoscaling-ecs", "application-autoscaling:RegisterScalableTarget", target(doc{"ServiceNamespace": "dynamodb"})},
+		{"autoscaling-resource", "application-autoscaling:RegisterScalableTarget", target(doc{"ResourceId": "cluster/a"})},
+		{"autoscaling-bounds", "application-autoscaling:RegisterScalableTarget", target(doc{"MaxCapacity": nil})},
+		{"autoscaling-bounds", "application-autoscaling:RegisterScalableTarget", target(doc{"MaxCapacity": 0})},
+		{"autoscaling-target", "application-autoscaling:DeregisterScalableTarget", target(doc{"MinCapacity": nil, "MaxCapacity": nil})},
+		{"autoscaling-next-token", "application-autoscaling:DescribeScalableTargets", doc{"ServiceNamespace": "ecs", "NextToken": "x"}},
+		{"ssm-path", "ssm:GetParametersByPath", doc{"Path": "a"}},
+		{"ssm-next-token", "ssm:GetParametersByPath", doc{"Path": "/a", "NextToken": "x"}},
+		{"ssm-nested", "ssm:PutParameter", doc{"Name": "a", "Value": "{{ssm:p}}", "Type": "String"}},
 		{"ecs-stop-reason", "ecs:StopTask", doc{"task": "t", "reason": strings.Repeat("x", 1025)}},
 		{"ecs-stop-task", "ecs:StopTask", doc{"task": strings.Repeat("0", 32)}},
 
@@ -308,7 +344,8 @@ func TestRules(t *testing.T) {
 		delete(untested, k.rule)
 	}
 	// These need a cloud of another making, and have tests of their own.
-	for _, elsewhere := range []string{"ecs-family-lock", "ecs-network-forbidden", "ecs-public-ip", "ecs-strategy-mixed"} {
+	for _, elsewhere := range []string{"cloudwatch-required", "cloudwatch-times", "cloudwatch-queries", "cloudwatch-next-token", "cloudwatch-query-id", "cloudwatch-expression", "cloudwatch-period",
+		"ecs-exec-enabled", "ecs-exec-container", "ecs-exec-agent", "ecs-family-lock", "ecs-network-forbidden", "ecs-public-ip", "ecs-strategy-mixed"} {
 		delete(untested, elsewhere)
 	}
 	for id, r := range untested {
@@ -428,7 +465,7 @@ func TestValidation(t *testing.T) {
 		"no secret":           {"secretsmanager:GetSecretValue", doc{}, "InvalidParameterException"},
 		"eleven parameters":   {"ssm:GetParameters", doc{"Names": many(11, "a")}, "ValidationException"},
 		"ssm unknown member":  {"ssm:GetParameters", doc{"Names": []string{"a"}, "Decrypt": true}, "SerializationException"},
-		"no such action":      {"ecs:CreateService", doc{}, "UnknownOperationException"},
+		"no such action":      {"ecs:CreateTaskSet", doc{}, "UnknownOperationException"},
 	} {
 		if status, reply, _ := c.call(t, k.action, k.body); status != 400 || reply["__type"] != k.code {
 			t.Errorf("%s: got %d %v, want %s", name, status, reply, k.code)

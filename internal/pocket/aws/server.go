@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/pocket/autoscaling"
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
 	"github.com/windlass-run/windlass/internal/pocket/batch"
+	"github.com/windlass-run/windlass/internal/pocket/cloudwatch"
 	"github.com/windlass-run/windlass/internal/pocket/ecs"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/logs"
@@ -81,6 +83,8 @@ type Server struct {
 	secrets *secretsmanager.Service
 	ssm     *ssm.Service
 	sts     *sts.Service
+	scaling *autoscaling.Service
+	metrics *cloudwatch.Service
 }
 
 // New returns a server. It must be closed.
@@ -99,7 +103,7 @@ func New(o Options) (*Server, error) {
 	if s.executor == nil {
 		s.executor = run.NewProcesses(nil)
 	}
-	var errs [5]error
+	var errs [6]error
 	s.logs, errs[0] = logs.New(logs.Options{Account: o.Account, Region: o.Region, Now: o.Now})
 	s.secrets, errs[1] = secretsmanager.New(secretsmanager.Options{Account: o.Account, Region: o.Region, Now: o.Now, NewID: o.NewID})
 	s.ssm, errs[2] = ssm.New(ssm.Options{Account: o.Account, Region: o.Region, Now: o.Now})
@@ -107,10 +111,12 @@ func New(o Options) (*Server, error) {
 		Logs: s.logs, Secret: s.secret, Clusters: o.Clusters, Instances: o.Instances})
 	s.batch, errs[4] = batch.New(batch.Options{Account: o.Account, Region: o.Region, Now: o.Now, NewID: o.NewID, Executor: s.executor,
 		Logs: s.logs, Secret: s.secret, Queues: o.JobQueues})
+	s.scaling, errs[5] = autoscaling.New(autoscaling.Options{Account: o.Account, Region: o.Region, Now: o.Now})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("pocket aws: %w", err)
 	}
-	s.services = []*awsjson.Service{s.ecs.API(), s.batch.API(), s.logs.API(), s.secrets.API(), s.ssm.API()}
+	s.metrics = &cloudwatch.Service{Points: s.ecs.Points}
+	s.services = []*awsjson.Service{s.ecs.API(), s.batch.API(), s.logs.API(), s.secrets.API(), s.ssm.API(), s.scaling.API()}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("pocket aws: %w", err)
 	}
@@ -184,6 +190,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.write(w, (&awsjson.Error{Code: "RequestEntityTooLargeException", Message: err.Error(), Status: http.StatusRequestEntityTooLarge}).Reply())
 		return
 	}
+	if session, ok := ecs.Channel(r.URL.Path); ok {
+		s.ecs.ServeChannel(w, r, session)
+		return
+	}
+	if action, ok := cloudwatch.Route(r.URL.Path); ok {
+		s.serveMetrics(w, r, awsjson.Call{Action: action, ID: id, At: s.o.Now()}, body)
+		return
+	}
 	if batch.Serves(r.URL.Path) {
 		s.serveBatch(w, r, id, body)
 		return
@@ -197,7 +211,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.write(w, refused.Reply())
 		return
 	}
-	call := awsjson.Call{Action: action, ID: id, At: s.o.Now()}
+	call := awsjson.Call{Action: action, ID: id, At: s.o.Now(), Host: r.Host}
 	name, fail := "sts:"+action, func(e *awsjson.Error) fault.Reply { return s.sts.Fail(call, e) }
 	if service != nil {
 		name, fail = service.Name+":"+action, (*awsjson.Error).Reply
@@ -240,6 +254,24 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request, id string, b
 		return batch.Rest(s.batch.API().Do(r.Context(), call, input))
 	}, func(f fault.Refusal) fault.Reply {
 		return batch.Fail(&awsjson.Error{Code: f.Code, Message: f.Message, Status: f.Status})
+	})
+}
+
+// serveMetrics answers one call of CloudWatch, which speaks another protocol.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request, call awsjson.Call, body []byte) {
+	name := "cloudwatch:" + call.Action
+	fault.Server{Plan: s.faults, Recorder: s.calls, Now: s.o.Now}.Serve(w, r, name, cloudwatch.Input(body), func() fault.Reply {
+		scope, refused := s.authenticate(r, "monitoring:"+call.Action)
+		if refused == nil {
+			refused = s.limits.take(name, s.o.Now())
+		}
+		if refused != nil {
+			return cloudwatch.Fail(refused)
+		}
+		call.Region, call.AccessKey = scope.Region, scope.AccessKey
+		return s.metrics.Do(r.Context(), call, body)
+	}, func(f fault.Refusal) fault.Reply {
+		return cloudwatch.Fail(&awsjson.Error{Code: f.Code, Message: f.Message, Status: f.Status})
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
@@ -50,7 +51,12 @@ func TestSnapshots(t *testing.T) {
 			"DeleteTaskDefinitions": &ecs.DeleteTaskDefinitionsOutput{}, "ListTaskDefinitions": &ecs.ListTaskDefinitionsOutput{},
 			"ListTaskDefinitionFamilies": &ecs.ListTaskDefinitionFamiliesOutput{}, "RunTask": &ecs.RunTaskOutput{}, "DescribeTasks": &ecs.DescribeTasksOutput{},
 			"ListTasks": &ecs.ListTasksOutput{}, "StopTask": &ecs.StopTaskOutput{}, "TagResource": &ecs.TagResourceOutput{},
-			"UntagResource": &ecs.UntagResourceOutput{}, "ListTagsForResource": &ecs.ListTagsForResourceOutput{}}},
+			"UntagResource": &ecs.UntagResourceOutput{}, "ListTagsForResource": &ecs.ListTagsForResourceOutput{},
+			"CreateService": &ecs.CreateServiceOutput{}, "UpdateService": &ecs.UpdateServiceOutput{}, "DeleteService": &ecs.DeleteServiceOutput{},
+			"DescribeServices": &ecs.DescribeServicesOutput{}, "ListServices": &ecs.ListServicesOutput{}, "ExecuteCommand": &ecs.ExecuteCommandOutput{}}},
+		{"applicationautoscaling", map[string]output{
+			"RegisterScalableTarget": &applicationautoscaling.RegisterScalableTargetOutput{}, "DeregisterScalableTarget": &applicationautoscaling.DeregisterScalableTargetOutput{},
+			"DescribeScalableTargets": &applicationautoscaling.DescribeScalableTargetsOutput{}}},
 		{"cloudwatchlogs", map[string]output{
 			"CreateLogGroup": &cloudwatchlogs.CreateLogGroupOutput{}, "DeleteLogGroup": &cloudwatchlogs.DeleteLogGroupOutput{},
 			"DescribeLogGroups": &cloudwatchlogs.DescribeLogGroupsOutput{}, "PutRetentionPolicy": &cloudwatchlogs.PutRetentionPolicyOutput{},
@@ -67,7 +73,7 @@ func TestSnapshots(t *testing.T) {
 		folder := module(t, "github.com/aws/aws-sdk-go-v2/service/"+s.name)
 		var service *awsjson.Service
 		for _, o := range server.services {
-			if o.Name == s.name || o.Name == "logs" && s.name == "cloudwatchlogs" {
+			if strings.ReplaceAll(o.Name, "-", "") == s.name || o.Name == "logs" && s.name == "cloudwatchlogs" {
 				service = o
 			}
 		}

@@ -19,7 +19,7 @@ type keeper interface {
 }
 
 func (s *Server) keepers() map[string]keeper {
-	return map[string]keeper{"ecs": s.ecs, "batch": s.batch, "logs": s.logs, "secretsmanager": s.secrets, "ssm": s.ssm}
+	return map[string]keeper{"ecs": s.ecs, "batch": s.batch, "logs": s.logs, "secretsmanager": s.secrets, "ssm": s.ssm, "application-autoscaling": s.scaling}
 }
 
 // load reads what an earlier server left, if anything.

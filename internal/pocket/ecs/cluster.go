@@ -20,6 +20,14 @@ type cluster struct {
 	Providers []string
 	Strategy  []types.CapacityProviderStrategyItem
 	Tags      []types.Tag
+	Settings  []types.ClusterSetting
+}
+
+// enhanced says whether Container Insights measures each task.
+func (c *cluster) enhanced() bool {
+	return slices.ContainsFunc(c.Settings, func(s types.ClusterSetting) bool {
+		return s.Name == types.ClusterSettingNameContainerInsights && text(s.Value) == "enhanced"
+	})
 }
 
 func fargateProviders() []string { return []string{"FARGATE", "FARGATE_SPOT"} }
@@ -63,6 +71,14 @@ func (s *Service) describe(c *cluster, include []types.ClusterField) types.Clust
 			}
 		}
 	}
+	for _, v := range s.services {
+		if v.Cluster == c.Name && v.Active {
+			out.ActiveServicesCount++
+		}
+	}
+	if slices.Contains(include, types.ClusterFieldSettings) {
+		out.Settings = slices.Clone(c.Settings)
+	}
 	if slices.Contains(include, types.ClusterFieldTags) {
 		out.Tags = slices.Clone(c.Tags)
 	}
@@ -84,7 +100,7 @@ func (s *Service) createCluster(_ context.Context, _ awsjson.Call, in *ecs.Creat
 	defer s.mu.Unlock()
 	c, ok := s.clusters[name]
 	if !ok || !c.Active {
-		c = &cluster{Name: name, Active: true, Providers: slices.Clone(in.CapacityProviders), Strategy: in.DefaultCapacityProviderStrategy, Tags: in.Tags}
+		c = &cluster{Name: name, Active: true, Providers: slices.Clone(in.CapacityProviders), Strategy: in.DefaultCapacityProviderStrategy, Tags: in.Tags, Settings: in.Settings}
 		s.clusters[name] = c
 	}
 	return &ecs.CreateClusterOutput{Cluster: ptr(s.describe(c, []types.ClusterField{types.ClusterFieldTags}))}, nil
@@ -100,6 +116,11 @@ func (s *Service) deleteCluster(_ context.Context, _ awsjson.Call, in *ecs.Delet
 	for _, t := range s.order {
 		if t.cluster == c.Name && *t.view.LastStatus != stopped {
 			return nil, refuse(ruleClusterTasks, "The Cluster cannot be deleted while Tasks are active.")
+		}
+	}
+	for _, v := range s.services {
+		if v.Cluster == c.Name && v.Active {
+			return nil, refuse(ruleClusterServices, "The Cluster cannot be deleted while Services are active.")
 		}
 	}
 	c.Active = false

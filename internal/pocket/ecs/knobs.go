@@ -36,6 +36,17 @@ type Knobs struct {
 	// RegisterTakes is how long a registration holds its family: another for
 	// the same family meanwhile is refused.
 	RegisterTakes time.Duration
+	// ServiceDelay is how long a service's scheduler doesn't look at a change.
+	ServiceDelay time.Duration
+	// AgentDelay is how long the agent of ExecuteCommand isn't connected after a
+	// container's start.
+	AgentDelay time.Duration
+	// MetricPeriod is the least time between two measurements of a task; 0 means a
+	// second, where AWS has a minute.
+	MetricPeriod time.Duration
+	// CutSessions is how many sessions of ExecuteCommand are cut once their command
+	// has ended, before that is told.
+	CutSessions int
 	// PageSize bounds the pages of listings below the service's own bound.
 	PageSize int
 	// KeepStopped is how long a stopped task is shown; 0 means an hour.

@@ -138,7 +138,7 @@ func (s *Service) environment(t *task, cd types.ContainerDefinition) ([]string, 
 	for _, secret := range cd.Secrets {
 		value, err := s.o.Secret(*secret.ValueFrom)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", service(*secret.ValueFrom), err)
+			return nil, fmt.Errorf("%s: %w", secretSource(*secret.ValueFrom), err)
 		}
 		set(*secret.Name, value)
 	}
@@ -149,8 +149,8 @@ func (s *Service) environment(t *task, cd types.ContainerDefinition) ([]string, 
 	return env, nil
 }
 
-// service names in the agent's words where a secret comes from.
-func service(valueFrom string) string {
+// secretSource names in the agent's words where a secret comes from.
+func secretSource(valueFrom string) string {
 	if strings.HasPrefix(valueFrom, "arn:aws:secretsmanager:") {
 		return "asm: service call has been retried 1 time(s): failed to fetch secret " + valueFrom + " from secrets manager"
 	}
@@ -213,6 +213,12 @@ func (s *Service) startContainer(t *task, index int, p plan) (*box, *run.StartEr
 		return nil, failed
 	}
 	b.container = container
+	s.mu.Lock()
+	if t.boxes == nil {
+		t.boxes = map[string]run.Container{}
+	}
+	t.boxes[b.name] = container
+	s.mu.Unlock()
 	s.change(t, func(v *types.Task, _ time.Time) {
 		v.Containers = slices.Clone(v.Containers)
 		c := &v.Containers[index]

@@ -66,11 +66,11 @@ func (s *Service) wait(t *task, d time.Duration) *end {
 	}
 }
 
-// asked is the end by StopTask.
+// asked is the end by StopTask, or by a service's scheduler.
 func (s *Service) asked(t *task) *end {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &end{code: types.TaskStopCodeUserInitiated, reason: t.reason}
+	return &end{code: t.code, reason: t.reason}
 }
 
 // closing is the end with the service.
@@ -105,6 +105,9 @@ func (s *Service) change(t *task, f func(v *types.Task, now time.Time)) {
 	t.view.Version++
 	f(&t.view, s.o.Now())
 	s.keep(t)
+	if t.service != nil {
+		t.service.nudge()
+	}
 }
 
 // keep remembers what a task is now, if the knobs want its past. The lock is
@@ -314,7 +317,7 @@ func (s *Service) settle(t *task, why end) {
 				}
 			}
 		}
-		if v.StopCode == "" || why.code != types.TaskStopCodeUserInitiated {
+		if v.StopCode == "" || why.code != t.code {
 			v.StopCode, v.StoppedReason = why.code, &why.reason
 		}
 	})

@@ -96,7 +96,22 @@ const (
 	ruleTaskARN             = "ecs-task-cluster"
 	ruleStartedByAlone      = "ecs-started-by-alone"
 	ruleFamilyOrService     = "ecs-family-or-service"
-	ruleService             = "ecs-service"
+	ruleServiceGone         = "ecs-service"
+	ruleServiceInactive     = "ecs-service-inactive"
+	ruleServiceTwice        = "ecs-service-twice"
+	ruleServiceName         = "ecs-service-name"
+	ruleServiceDefinition   = "ecs-service-definition"
+	ruleServiceToken        = "ecs-service-token"
+	ruleServiceScaled       = "ecs-service-scaled"
+	ruleServices10          = "ecs-describe-services-10"
+	ruleDesired             = "ecs-desired-count"
+	rulePercent             = "ecs-percent"
+	ruleClusterServices     = "ecs-cluster-services"
+	ruleExecInteractive     = "ecs-exec-interactive"
+	ruleExecTask            = "ecs-exec-task"
+	ruleExecEnabled         = "ecs-exec-enabled"
+	ruleExecContainer       = "ecs-exec-container"
+	ruleExecAgent           = "ecs-exec-agent"
 	ruleStopReason          = "ecs-stop-reason"
 	ruleStopGone            = "ecs-stop-task"
 )
@@ -113,7 +128,7 @@ const (
 // that says so.
 func Rules() awsjson.Rules {
 	return awsjson.Rules{
-		row(ruleUnsupported, client, "What the pocket cloud can't do is refused, never overlooked: volumes, environment files, health checks, restart policies, GPUs, links, FireLens, services, exec, Windows.", api+"API_ContainerDefinition.html"),
+		row(ruleUnsupported, client, "What the pocket cloud can't do is refused, never overlooked: volumes, environment files, health checks, restart policies, GPUs, links, FireLens, load balancers and discovery of services, daemons, other deployments than ROLLING, Windows.", api+"API_ContainerDefinition.html"),
 		row(ruleCluster, "ClusterNotFoundException", "The cluster must exist.", api+"API_RunTask.html"),
 		row(ruleClusterInactive, "ClusterNotFoundException", "A deleted cluster takes no tasks.", api+"API_DeleteCluster.html"),
 		row(ruleClusterName, invalidParameter, "A cluster's name has up to 255 letters, numbers, hyphens and underscores.", api+"API_CreateCluster.html"),
@@ -201,7 +216,22 @@ func Rules() awsjson.Rules {
 		row(ruleTaskARN, invalidParameter, "A task's ARN is of the cluster that is meant.", api+"API_DescribeTasks.html"),
 		row(ruleStartedByAlone, invalidParameter, "startedBy is the only filter of a ListTasks that has it.", api+"API_ListTasks.html"),
 		row(ruleFamilyOrService, invalidParameter, "family and serviceName exclude each other.", api+"API_ListTasks.html"),
-		row(ruleService, "ServiceNotFoundException", "There are no services.", api+"API_ListTasks.html"),
+		row(ruleServiceGone, "ServiceNotFoundException", "The service must exist.", api+"API_UpdateService.html"),
+		row(ruleServiceInactive, "ServiceNotActiveException", "A deleted service isn't changed.", api+"API_UpdateService.html"),
+		row(ruleServiceTwice, invalidParameter, "An active service's name is unique in its cluster, but for CreateService with the same clientToken.", api+"API_CreateService.html"),
+		row(ruleServiceName, invalidParameter, "A service's name has up to 255 letters, numbers, hyphens and underscores.", api+"API_CreateService.html"),
+		row(ruleServiceDefinition, invalidParameter, "A service of the controller ECS has a task definition.", api+"API_CreateService.html"),
+		row(ruleServiceToken, invalidParameter, "CreateService's clientToken has up to 36 characters from 33 to 126.", api+"API_CreateService.html"),
+		row(ruleServiceScaled, invalidParameter, "A service that is scaled above 0 is deleted by force alone.", api+"API_DeleteService.html"),
+		row(ruleServices10, invalidParameter, "DescribeServices takes 1 to 10 services.", api+"API_DescribeServices.html"),
+		row(ruleDesired, invalidParameter, "desiredCount of a REPLICA service is 0 or more.", api+"API_CreateService.html"),
+		row(rulePercent, invalidParameter, "maximumPercent is 100 or more, and above minimumHealthyPercent.", api+"API_DeploymentConfiguration.html"),
+		row(ruleClusterServices, "ClusterContainsServicesException", "A cluster with active services can't be deleted.", api+"API_DeleteCluster.html"),
+		row(ruleExecInteractive, invalidParameter, "ExecuteCommand is interactive alone.", api+"API_ExecuteCommand.html"),
+		row(ruleExecTask, invalidParameter, "ExecuteCommand's task runs.", api+"API_ExecuteCommand.html"),
+		row(ruleExecEnabled, invalidParameter, "ExecuteCommand needs a task that was started with enableExecuteCommand.", guide+"ecs-exec.html"),
+		row(ruleExecContainer, invalidParameter, "ExecuteCommand's container is one of the task's, and needs naming where there are several.", api+"API_ExecuteCommand.html"),
+		row(ruleExecAgent, "TargetNotConnectedException", "The agent is connected some time after the container's start (knob AgentDelay).", api+"API_ExecuteCommand.html"),
 		row(ruleStopReason, invalidParameter, "StopTask's reason has up to 1,024 characters.", api+"API_StopTask.html"),
 		row(ruleStopGone, invalidParameter, "StopTask's task must exist.", api+"API_StopTask.html"),
 
@@ -214,6 +244,9 @@ func Rules() awsjson.Rules {
 		behaviour("ecs-failures", "RunTask may answer 200 with failures and no task.", guide+"api_failures_messages.html", "TestF1Failures"),
 		behaviour("ecs-missing", "A new task may be MISSING, in no list, or without containers for a while (knobs).", api+"API_RunTask.html", "TestF3Consistency"),
 		behaviour("ecs-listing", "ListTasks shows the tasks that are to be RUNNING unless told otherwise; startedBy alone shows no others.", api+"API_ListTasks.html", "TestF12Listing"),
+		behaviour("ecs-deployment", "A change of a service's shape is a new deployment: PRIMARY at once, COMPLETED with all its tasks RUNNING and none of older ones meant to run, even while those still stop. A change of the count makes none.", api+"API_Deployment.html", "TestF94ServiceDeployment"),
+		behaviour("ecs-breaker", "With the circuit breaker a deployment is FAILED after three failed tasks, or half of what is wanted, and rolled back if told so.", guide+"deployment-circuit-breaker.html", "TestServiceCircuitBreaker"),
+		behaviour("ecs-exec", "ExecuteCommand opens a session whose data channel is a websocket; the command is split into words, and runs on a terminal.", guide+"ecs-exec.html", "TestExecuteCommand"),
 		behaviour("ecs-hour", "A stopped task is shown for an hour.", api+"API_DescribeTasks.html", "TestF12Listing"),
 		behaviour("ecs-revisions", "A family's revisions are numbered from 1, and no number comes again; the family alone means the newest ACTIVE one.", api+"API_RegisterTaskDefinition.html", "TestDefinitions"),
 		behaviour("ecs-tags", "RunTask's tags win over the definition's; enableECSManagedTags adds the cluster's name.", guide+"ecs-using-tags.html", "TestTags"),

@@ -47,7 +47,9 @@ type Service struct {
 	families map[string]*family
 	tasks    map[string]*task // by ID
 	order    []*task          // by age
-	swept    time.Time        // when sweep last looked
+	services map[string]*service
+	sessions map[string]*session // of ExecuteCommand, by ID
+	swept    time.Time           // when sweep last looked
 	tokens   map[tokenKey]*token
 	knobs    Knobs
 	mishaps  []*Mishap
@@ -66,11 +68,12 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, clusters: map[string]*cluster{}, families: map[string]*family{}, tasks: map[string]*task{},
+	s := &Service{o: o, services: map[string]*service{}, sessions: map[string]*session{}, clusters: map[string]*cluster{}, families: map[string]*family{}, tasks: map[string]*task{},
 		tokens: map[tokenKey]*token{}, inFlight: map[string]int{}, knobs: Knobs{Pace: DefaultPace()}, end: make(chan struct{}),
 		api: awsjson.Service{Prefix: "AmazonEC2ContainerServiceV20141113", Name: "ecs", Model: model, Invalid: invalid}}
 	for _, name := range append([]string{defaultCluster}, o.Clusters...) {
-		s.clusters[name] = &cluster{Name: name, Providers: fargateProviders(), Active: true}
+		s.clusters[name] = &cluster{Name: name, Providers: fargateProviders(), Active: true,
+			Settings: []types.ClusterSetting{{Name: types.ClusterSettingNameContainerInsights, Value: ptr("enhanced")}}}
 	}
 	s.api.Offer(
 		awsjson.Handle(schemas.CreateCluster, schemas.CreateClusterRequest, s.createCluster),
@@ -87,6 +90,12 @@ func New(o Options) (*Service, error) {
 		awsjson.Handle(schemas.DescribeTasks, schemas.DescribeTasksRequest, s.describeTasks),
 		awsjson.Handle(schemas.ListTasks, schemas.ListTasksRequest, s.listTasks),
 		awsjson.Handle(schemas.StopTask, schemas.StopTaskRequest, s.stopTask),
+		awsjson.Handle(schemas.CreateService, schemas.CreateServiceRequest, s.createService),
+		awsjson.Handle(schemas.UpdateService, schemas.UpdateServiceRequest, s.updateService),
+		awsjson.Handle(schemas.DeleteService, schemas.DeleteServiceRequest, s.deleteService),
+		awsjson.Handle(schemas.DescribeServices, schemas.DescribeServicesRequest, s.describeServices),
+		awsjson.Handle(schemas.ListServices, schemas.ListServicesRequest, s.listServices),
+		awsjson.Handle(schemas.ExecuteCommand, schemas.ExecuteCommandRequest, s.executeCommand),
 		awsjson.Handle(schemas.TagResource, schemas.TagResourceRequest, s.tagResource),
 		awsjson.Handle(schemas.UntagResource, schemas.UntagResourceRequest, s.untagResource),
 		awsjson.Handle(schemas.ListTagsForResource, schemas.ListTagsForResourceRequest, s.listTagsForResource),

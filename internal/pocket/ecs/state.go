@@ -3,6 +3,7 @@ package ecs
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ type state struct {
 	Families map[string]*family
 	Tasks    []taskState
 	Tokens   []tokenState
+	Services []*service
 }
 
 type taskState struct {
@@ -39,6 +41,11 @@ func (s *Service) Save() ([]byte, error) {
 	}
 	for key, tok := range s.tokens {
 		out.Tokens = append(out.Tokens, tokenState{key, *tok})
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.services)) {
+		if v := s.services[key]; v.Active {
+			out.Services = append(out.Services, v)
+		}
 	}
 	slices.SortFunc(out.Tokens, func(a, b tokenState) int { return a.Made.Compare(b.Made) })
 	return json.Marshal(out)
@@ -73,6 +80,12 @@ func (s *Service) Load(data []byte) error {
 	}
 	for _, saved := range in.Tokens {
 		s.tokens[saved.tokenKey] = &saved.token
+	}
+	// Services go on: their tasks are started anew.
+	for _, v := range in.Services {
+		v.wake = make(chan struct{}, 1)
+		s.services[serviceKey(v.Cluster, v.Name)] = v
+		s.schedule(v)
 	}
 	return nil
 }

@@ -62,6 +62,11 @@ func (s *Service) tagged(arn string) (*[]types.Tag, error) {
 			return &t.view.Tags, nil
 		}
 	}
+	if name, ok := s.fromARN("service", arn); ok {
+		if v := s.services[name]; v != nil && v.Active {
+			return &v.Tags, nil
+		}
+	}
 	if strings.HasPrefix(arn, s.arn("task-definition", "")) {
 		if d, err := s.definition(arn); err == nil {
 			return &d.Tags, nil

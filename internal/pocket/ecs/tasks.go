@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"github.com/windlass-run/windlass/internal/pocket/awsjson"
+	"github.com/windlass-run/windlass/internal/pocket/run"
 )
 
 // The states of a task, in their order:
@@ -46,7 +47,14 @@ type task struct {
 	past     []moment      // what it was, when the knob Stale asks for it
 	stop     chan struct{} // closed by the first StopTask
 	stopping bool
-	reason   string // StopTask's
+	code     types.TaskStopCode // why it was asked to stop
+	reason   string             // the words to that
+	// service and deployment are whose it is, nil for a task of RunTask.
+	service    *service
+	deployment *deployment
+	// boxes are its containers that run, by name.
+	boxes map[string]run.Container
+	usage usage
 }
 
 // moment is a task as it was from some time on.
@@ -76,6 +84,9 @@ func (s *Service) show(t *task, tags bool) types.Task {
 func (s *Service) shown(t *task, v types.Task, tags bool) types.Task {
 	if s.o.Now().Before(t.contained) {
 		v.Containers = []types.Container{}
+	}
+	if v.EnableExecuteCommand {
+		v.Containers = s.withAgents(t, v.Containers)
 	}
 	if !tags {
 		v.Tags = nil
@@ -174,9 +185,6 @@ func (s *Service) listTasks(_ context.Context, _ awsjson.Call, in *ecs.ListTasks
 	if in.Family != nil && in.ServiceName != nil {
 		return nil, refuse(ruleFamilyOrService, "Cannot specify both serviceName and family.")
 	}
-	if in.ServiceName != nil {
-		return nil, &awsjson.Error{Code: "ServiceNotFoundException", Message: "Service not found.", Rule: ruleService}
-	}
 	if in.DaemonName != nil {
 		return nil, unsupported("daemonName")
 	}
@@ -190,11 +198,17 @@ func (s *Service) listTasks(_ context.Context, _ awsjson.Call, in *ecs.ListTasks
 	if err != nil {
 		return nil, err
 	}
+	var of *service
+	if in.ServiceName != nil {
+		if of = s.service(c, *in.ServiceName); of == nil {
+			return nil, refuse(ruleServiceGone, "Service not found.")
+		}
+	}
 	s.sweep()
 	now := s.o.Now()
 	var all []string
 	for _, t := range s.order {
-		if t.cluster != c.Name || now.Before(t.listed) || *t.view.DesiredStatus != desired ||
+		if t.cluster != c.Name || of != nil && t.service != of || now.Before(t.listed) || *t.view.DesiredStatus != desired ||
 			in.StartedBy != nil && text(t.view.StartedBy) != *in.StartedBy ||
 			in.Family != nil && *t.def.Family != *in.Family ||
 			in.LaunchType != "" && t.view.LaunchType != in.LaunchType ||
@@ -229,18 +243,28 @@ func (s *Service) stopTask(_ context.Context, _ awsjson.Call, in *ecs.StopTaskIn
 	if t == nil {
 		return nil, refuse(ruleStopGone, "The referenced task was not found.")
 	}
-	if !t.stopping && *t.view.DesiredStatus != stopped {
-		t.stopping, t.reason = true, text(in.Reason)
-		if t.reason == "" {
-			t.reason = "Task stopped by user"
-		}
-		t.view.DesiredStatus = ptr(stopped)
-		t.view.StopCode, t.view.StoppedReason = types.TaskStopCodeUserInitiated, &t.reason
-		now := s.o.Now()
-		t.view.StoppingAt = &now
-		t.view.Version++
-		s.keep(t)
-		close(t.stop)
+	reason := text(in.Reason)
+	if reason == "" {
+		reason = "Task stopped by user"
 	}
+	s.halt(t, types.TaskStopCodeUserInitiated, reason)
 	return &ecs.StopTaskOutput{Task: ptr(s.shown(t, t.view, true))}, nil
+}
+
+// halt asks a task to stop, once. The lock is held.
+func (s *Service) halt(t *task, code types.TaskStopCode, reason string) {
+	if t.stopping || *t.view.DesiredStatus == stopped {
+		return
+	}
+	t.stopping, t.code, t.reason = true, code, reason
+	t.view.DesiredStatus = ptr(stopped)
+	t.view.StopCode, t.view.StoppedReason = code, &t.reason
+	now := s.o.Now()
+	t.view.StoppingAt = &now
+	t.view.Version++
+	s.keep(t)
+	if t.service != nil {
+		t.service.nudge()
+	}
+	close(t.stop)
 }

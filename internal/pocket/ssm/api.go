@@ -46,6 +46,9 @@ func (s *Service) putParameter(_ context.Context, _ awsjson.Call, in *putInput) 
 	case strings.Count(in.Name, "/") > maxLevels:
 		return nil, refuse(ruleLevels, "A hierarchy can have a maximum of %d levels.", maxLevels)
 	}
+	if strings.Contains(in.Value, "{{") && strings.Contains(in.Value, "}}") {
+		return nil, refuse(ruleNested, "Parameter value can't nest another parameter. Do not use \"{{}}\" in the value.")
+	}
 	limit, tier := maxStandard, "Standard"
 	if in.Tier == "Advanced" || in.Tier == "Intelligent-Tiering" && len(in.Value) > maxStandard {
 		limit, tier = maxAdvanced, "Advanced"
@@ -157,4 +160,69 @@ func (s *Service) deleteParameter(_ context.Context, _ awsjson.Call, in *deleteI
 	}
 	delete(s.parameters, in.Name)
 	return &struct{}{}, nil
+}
+
+type byPathInput struct {
+	Path           string
+	Recursive      bool
+	WithDecryption bool
+	MaxResults     *int
+	NextToken      *string
+}
+
+type byPathOutput struct {
+	NextToken  *string `json:",omitempty"`
+	Parameters []*shown
+}
+
+// maxByPath is how many parameters a page of GetParametersByPath has.
+const maxByPath = 10
+
+func (s *Service) getParametersByPath(_ context.Context, _ awsjson.Call, in *byPathInput) (*byPathOutput, error) {
+	if !strings.HasPrefix(in.Path, "/") {
+		return nil, refuse(rulePath, "The parameter doesn't meet the parameter name requirements. The parameter name must begin with a forward slash.")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for name := range s.parameters {
+		rest, ok := strings.CutPrefix(name, strings.TrimSuffix(in.Path, "/")+"/")
+		if ok && (in.Recursive || !strings.Contains(rest, "/")) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	n := maxByPath
+	if in.MaxResults != nil {
+		n = min(n, *in.MaxResults)
+	}
+	page, next, ok := awsjson.Page(all, in.NextToken, n)
+	if !ok {
+		return nil, refuse(ruleNextToken, "Invalid token")
+	}
+	out := &byPathOutput{NextToken: next, Parameters: []*shown{}}
+	for _, name := range page {
+		p := s.parameters[name]
+		out.Parameters = append(out.Parameters, s.show(p, len(p.Versions), "", in.WithDecryption))
+	}
+	return out, nil
+}
+
+type deleteManyInput struct{ Names []string }
+
+type deleteManyOutput struct{ DeletedParameters, InvalidParameters []string }
+
+func (s *Service) deleteParameters(_ context.Context, _ awsjson.Call, in *deleteManyInput) (*deleteManyOutput, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &deleteManyOutput{DeletedParameters: []string{}, InvalidParameters: []string{}}
+	for _, name := range in.Names {
+		if s.parameters[name] == nil {
+			out.InvalidParameters = append(out.InvalidParameters, name)
+			continue
+		}
+		delete(s.parameters, name)
+		out.DeletedParameters = append(out.DeletedParameters, name)
+	}
+	return out, nil
 }

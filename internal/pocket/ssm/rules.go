@@ -16,6 +16,9 @@ const (
 	ruleParameter = "ssm-parameter"
 	ruleVersion   = "ssm-version"
 	ruleTwice     = "ssm-names-twice"
+	rulePath      = "ssm-path"
+	ruleNextToken = "ssm-next-token"
+	ruleNested    = "ssm-nested"
 )
 
 const (
@@ -42,6 +45,9 @@ func Rules() awsjson.Rules {
 		row(ruleExists, "ParameterAlreadyExists", "A parameter is overwritten only when told so.", "API_PutParameter.html"),
 		row(ruleParameter, "ParameterNotFound", "The parameter must exist.", "API_GetParameter.html"),
 		row(ruleVersion, "ParameterVersionNotFound", "The version must exist.", "API_GetParameter.html"),
+		row(rulePath, validation, "A path begins with a slash.", "API_GetParametersByPath.html"),
+		row(ruleNextToken, "InvalidNextToken", "NextToken is one that the same listing gave.", "API_GetParametersByPath.html"),
+		row(ruleNested, validation, "A value has no {{}}: parameters aren't nested.", "API_PutParameter.html"),
 		row(ruleTwice, validation, "GetParameters names each parameter once.", "API_GetParameters.html"),
 	}
 }

@@ -61,7 +61,9 @@ func New(o Options) (*Service, error) {
 		awsjson.HandlePlain("PutParameter", s.putParameter),
 		awsjson.HandlePlain("GetParameter", s.getParameter),
 		awsjson.HandlePlain("GetParameters", s.getParameters),
+		awsjson.HandlePlain("GetParametersByPath", s.getParametersByPath),
 		awsjson.HandlePlain("DeleteParameter", s.deleteParameter),
+		awsjson.HandlePlain("DeleteParameters", s.deleteParameters),
 	)
 	return s, nil
 }
