@@ -48,8 +48,10 @@ func (p *prompt) JobStatus(_ context.Context, r sdk.JobStatusRequest) (sdk.JobSt
 
 func (p *prompt) JobLogs(_ context.Context, _ sdk.JobLogsRequest) iter.Seq2[sdk.LogItem, error] {
 	return func(yield func(sdk.LogItem, error) bool) {
+		at := time.Unix(1_800_000_000, 0)
 		for part := range slices.Chunk(p.log, p.piece) {
-			if !yield(sdk.LogItem{Entry: &sdk.LogChunk{Stream: sdk.StreamStdout, LineEnd: sdk.LineEndKept, Data: part}}, nil) {
+			at = at.Add(time.Millisecond)
+			if !yield(sdk.LogItem{Entry: &sdk.LogChunk{Time: at, Stream: sdk.StreamStdout, LineEnd: sdk.LineEndKept, Data: part}}, nil) {
 				return
 			}
 		}
@@ -179,7 +181,7 @@ func BenchmarkWireLogs(b *testing.B) {
 	for _, c := range []struct {
 		name         string
 		total, piece int
-	}{{"64KiB", 64 << 20, 64 << 10}, {"lines", 8 << 20, 100}, {"1MiB", 64 << 20, 1 << 20}} {
+	}{{"64KiB", 64 << 20, 64 << 10}, {"lines", 32 << 20, 100}, {"1MiB", 64 << 20, 1 << 20}} {
 		b.Run(c.name, func(b *testing.B) {
 			p := &prompt{log: bytes.Repeat([]byte("0123456789abcde\n"), c.total/16), piece: c.piece}
 			logs := capability(b, overWire(b, p), sdk.Logger())

@@ -198,7 +198,7 @@ func (r *rogue) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 
 func (r *rogue) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if r.mode == "big" && strings.HasSuffix(info.FullMethod, "/JobLogs") {
-		return s.SendMsg(&pb.JobLogsResponse{Item: &pb.JobLogsResponse_Entry{Entry: &pb.LogChunk{Data: make([]byte, 100<<20)}}})
+		return s.SendMsg(&pb.JobLogsResponse{Items: []*pb.JobLogsItem{{Item: &pb.JobLogsItem_Entries{Entries: &pb.LogChunks{Data: make([]byte, 100<<20)}}}}})
 	}
 	return next(srv, s)
 }

@@ -78,10 +78,23 @@ func unary[C, A, B, M, N any](ctx context.Context, s *Server, capability sdk.Cap
 	return out, nil
 }
 
-// replies serves a method whose reply is a stream. A host that leaves ends it, and so
-// does the closing of its session.
+// replies serves a method whose reply is a stream, of a message for each item.
 func replies[C, A, B, M, N any](stream grpc.ServerStreamingServer[N], s *Server, capability sdk.Capability[C], m M, decode func(M) (A, error),
-	call func(C, context.Context, A) iter.Seq2[B, error], encode func(B) iter.Seq2[*N, error],
+	call func(C, context.Context, A) iter.Seq2[B, error], encode func(B) (*N, error),
+) error {
+	return pull(stream, s, capability, m, decode, call, func(item B) error {
+		out, err := encode(item)
+		if err != nil {
+			return wire.Status(stream.Context(), err)
+		}
+		return stream.Send(out)
+	})
+}
+
+// pull asks for a stream of items and has each sent. A host that leaves ends it, and so
+// does the closing of its session. An error of send ends it as it is.
+func pull[C, A, B, M any](stream grpc.ServerStream, s *Server, capability sdk.Capability[C], m M, decode func(M) (A, error),
+	call func(C, context.Context, A) iter.Seq2[B, error], send func(B) error,
 ) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -107,13 +120,8 @@ func replies[C, A, B, M, N any](stream grpc.ServerStreamingServer[N], s *Server,
 		if err != nil {
 			return wire.Status(stream.Context(), err)
 		}
-		for out, err := range encode(item) {
-			if err != nil {
-				return wire.Status(stream.Context(), err)
-			}
-			if err := stream.Send(out); err != nil {
-				return err
-			}
+		if err := send(item); err != nil {
+			return err
 		}
 	}
 	if ctx.Err() != nil {
@@ -121,13 +129,6 @@ func replies[C, A, B, M, N any](stream grpc.ServerStreamingServer[N], s *Server,
 		return wire.Status(ctx, sdk.Errorf(sdk.Canceled, "stream", "the session was closed"))
 	}
 	return nil
-}
-
-// one makes a sequence of an encoder that gives one message.
-func one[B, N any](encode func(B) (*N, error)) func(B) iter.Seq2[*N, error] {
-	return func(v B) iter.Seq2[*N, error] {
-		return func(yield func(*N, error) bool) { yield(encode(v)) }
-	}
 }
 
 func (x *runner) PrepareJob(ctx context.Context, m *pb.PrepareJobRequest) (*pb.PrepareJobResponse, error) {
@@ -158,15 +159,16 @@ func (x *batcher) JobStatuses(ctx context.Context, m *pb.JobStatusesRequest) (*p
 }
 
 func (x *logger) JobLogs(m *pb.JobLogsRequest, stream grpc.ServerStreamingServer[pb.JobLogsResponse]) error {
-	return replies(stream, x.s, sdk.Logger(), m, wire.DecodeJobLogsRequest, sdk.JobLogger.JobLogs, wire.EncodeLogItem)
+	return output(stream, x.s, sdk.Logger(), m, wire.DecodeJobLogsRequest, sdk.JobLogger.JobLogs, wire.SplitLogItem,
+		func() gathered[sdk.LogItem, pb.JobLogsResponse] { return &wire.JobLogs{} })
 }
 
 func (x *watcher) WatchJobs(m *pb.WatchJobsRequest, stream grpc.ServerStreamingServer[pb.WatchJobsResponse]) error {
-	return replies(stream, x.s, sdk.Watcher(), m, wire.DecodeWatchJobsRequest, sdk.JobWatcher.WatchJobs, one(wire.EncodeWatchJobsResponse))
+	return replies(stream, x.s, sdk.Watcher(), m, wire.DecodeWatchJobsRequest, sdk.JobWatcher.WatchJobs, wire.EncodeWatchJobsResponse)
 }
 
 func (x *lister) ListOwned(m *pb.ListOwnedRequest, stream grpc.ServerStreamingServer[pb.ListOwnedResponse]) error {
-	return replies(stream, x.s, sdk.Lister(), m, wire.DecodeListOwnedRequest, sdk.OwnedLister.ListOwned, one(wire.EncodeListOwnedResponse))
+	return replies(stream, x.s, sdk.Lister(), m, wire.DecodeListOwnedRequest, sdk.OwnedLister.ListOwned, wire.EncodeListOwnedResponse)
 }
 
 func (x *lister) RemoveOwned(ctx context.Context, m *pb.RemoveOwnedRequest) (*pb.RemoveOwnedResponse, error) {

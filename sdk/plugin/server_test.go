@@ -199,12 +199,13 @@ func (h *host) logs(ctx context.Context, j sdk.JobHandle) (string, sdk.Verdict) 
 		if errors.Is(err, io.EOF) {
 			return out.String(), verdict
 		}
-		i := must(wire.DecodeLogItem(must(m, err)(h.t)))(h.t)
-		switch {
-		case i.Entry != nil:
-			out.Write(i.Entry.Data)
-		case i.End != nil:
-			verdict = i.End.Verdict
+		for i, err := range wire.DecodeJobLogsResponse(must(m, err)(h.t)) {
+			switch i := must(i, err)(h.t); {
+			case i.Entry != nil:
+				out.Write(i.Entry.Data)
+			case i.End != nil:
+				verdict = i.End.Verdict
+			}
 		}
 	}
 }
@@ -343,7 +344,7 @@ func TestWatchAndFollowEnd(t *testing.T) {
 				t.Errorf("a log whose session was closed ended with %v", got)
 			}
 			break
-		} else if m.GetEnd() != nil {
+		} else if slices.ContainsFunc(m.GetItems(), func(i *pb.JobLogsItem) bool { return i.GetEnd() != nil }) {
 			t.Error("a log whose session was closed came to an end")
 		}
 	}

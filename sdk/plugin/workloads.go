@@ -51,7 +51,7 @@ type (
 )
 
 func (x *workloadLister) ListWorkloads(m *pb.ListWorkloadsRequest, stream grpc.ServerStreamingServer[pb.ListWorkloadsResponse]) error {
-	return replies(stream, x.s, sdk.Workloads(), m, wire.DecodeListWorkloadsRequest, sdk.WorkloadLister.ListWorkloads, one(wire.EncodeListWorkloadsResponse))
+	return replies(stream, x.s, sdk.Workloads(), m, wire.DecodeListWorkloadsRequest, sdk.WorkloadLister.ListWorkloads, wire.EncodeListWorkloadsResponse)
 }
 
 func (x *workloadStatuser) WorkloadStatus(ctx context.Context, m *pb.WorkloadStatusRequest) (*pb.WorkloadStatusResponse, error) {
@@ -79,9 +79,10 @@ func (x *configurer) ApplyConfig(ctx context.Context, m *pb.ApplyConfigRequest) 
 }
 
 func (x *logTailer) TailLogs(m *pb.TailLogsRequest, stream grpc.ServerStreamingServer[pb.TailLogsResponse]) error {
-	return replies(stream, x.s, sdk.WorkloadLogs(), m, wire.DecodeTailLogsRequest, sdk.LogTailer.TailLogs, wire.EncodeTailLogsResponse)
+	return output(stream, x.s, sdk.WorkloadLogs(), m, wire.DecodeTailLogsRequest, sdk.LogTailer.TailLogs, wire.SplitWorkloadLogItem,
+		func() gathered[sdk.WorkloadLogItem, pb.TailLogsResponse] { return &wire.TailLogs{} })
 }
 
 func (x *metricStreamer) StreamMetrics(m *pb.StreamMetricsRequest, stream grpc.ServerStreamingServer[pb.StreamMetricsResponse]) error {
-	return replies(stream, x.s, sdk.WorkloadMetrics(), m, wire.DecodeStreamMetricsRequest, sdk.MetricStreamer.StreamMetrics, one(wire.EncodeStreamMetricsResponse))
+	return replies(stream, x.s, sdk.WorkloadMetrics(), m, wire.DecodeStreamMetricsRequest, sdk.MetricStreamer.StreamMetrics, wire.EncodeStreamMetricsResponse)
 }

@@ -46,6 +46,15 @@ func unary[A, B, M, N any](ctx context.Context, p *provider, op string, a A, enc
 func replies[A, B, M, N any](ctx context.Context, p *provider, op string, a A, encode func(A) (M, error),
 	call func(context.Context, M, ...grpc.CallOption) (grpc.ServerStreamingClient[N], error), decode func(*N) (B, error),
 ) iter.Seq2[B, error] {
+	return batches(ctx, p, op, a, encode, call, func(n *N) iter.Seq2[B, error] {
+		return func(yield func(B, error) bool) { yield(decode(n)) }
+	})
+}
+
+// batches is replies where a reply has any number of items.
+func batches[A, B, M, N any](ctx context.Context, p *provider, op string, a A, encode func(A) (M, error),
+	call func(context.Context, M, ...grpc.CallOption) (grpc.ServerStreamingClient[N], error), decode func(*N) iter.Seq2[B, error],
+) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
 		m, err := encode(a)
@@ -69,9 +78,10 @@ func replies[A, B, M, N any](ctx context.Context, p *provider, op string, a A, e
 				yield(none, wire.FromStatus(ctx, op, err))
 				return
 			}
-			b, err := decode(n)
-			if !yield(b, err) || err != nil {
-				return
+			for b, err := range decode(n) {
+				if !yield(b, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
@@ -108,7 +118,7 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 // log it was.
 func (p *provider) JobLogs(ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[sdk.LogItem, error] {
 	return func(yield func(sdk.LogItem, error) bool) {
-		items := replies(ctx, p, "job logs", r, wire.EncodeJobLogsRequest, pb.NewJobLoggerServiceClient(p.conn).JobLogs, wire.DecodeLogItem)
+		items := batches(ctx, p, "job logs", r, wire.EncodeJobLogsRequest, pb.NewJobLoggerServiceClient(p.conn).JobLogs, wire.DecodeJobLogsResponse)
 		for i, err := range items {
 			if !yield(i, err) || err != nil || i.End != nil {
 				return

@@ -51,7 +51,7 @@ func (p *provider) ApplyConfig(ctx context.Context, r sdk.ApplyConfigRequest) (s
 }
 
 func (p *provider) TailLogs(ctx context.Context, r sdk.TailLogsRequest) iter.Seq2[sdk.WorkloadLogItem, error] {
-	return replies(ctx, p, "workload logs", r, wire.EncodeTailLogsRequest, pb.NewLogTailerServiceClient(p.conn).TailLogs, wire.DecodeTailLogsResponse)
+	return batches(ctx, p, "workload logs", r, wire.EncodeTailLogsRequest, pb.NewLogTailerServiceClient(p.conn).TailLogs, wire.DecodeTailLogsResponse)
 }
 
 func (p *provider) StreamMetrics(ctx context.Context, r sdk.StreamMetricsRequest) iter.Seq2[sdk.MetricItem, error] {

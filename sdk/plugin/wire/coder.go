@@ -94,6 +94,13 @@ func (c *coder) text(field string, m protoreflect.Message) {
 	c.fail(found, "is not UTF-8")
 }
 
+// line is text for one field.
+func (c *coder) line(field, s string) {
+	if !utf8.ValidString(s) {
+		c.fail(field, "is not UTF-8")
+	}
+}
+
 func hasUnknown(m protoreflect.Message) bool { return len(m.GetUnknown()) > 0 }
 func nothing(protoreflect.Message) bool      { return false }
 func validText(string) bool                  { return true }

@@ -128,12 +128,12 @@ func TestUnknownWords(t *testing.T) {
 		t.Errorf("no state: %+v, %v", st, err)
 	}
 	for _, v := range []string{"", "COMPLETE", "better"} {
-		i, err := wire.DecodeLogItem(&pb.JobLogsResponse{Item: &pb.JobLogsResponse_End{End: &pb.LogEnd{Verdict: v}}})
+		i, err := first(wire.DecodeJobLogsResponse(&pb.JobLogsResponse{Items: []*pb.JobLogsItem{{Item: &pb.JobLogsItem_End{End: &pb.LogEnd{Verdict: v}}}}}))
 		if err != nil || i.End.Verdict != sdk.VerdictUnavailable {
 			t.Errorf("verdict %q: %+v, %v", v, i.End, err)
 		}
 	}
-	i, err := wire.DecodeLogItem(&pb.JobLogsResponse{Item: &pb.JobLogsResponse_Entry{Entry: &pb.LogChunk{Stream: "fd3", LineEnd: "?"}}})
+	i, err := first(wire.DecodeJobLogsResponse(&pb.JobLogsResponse{Items: []*pb.JobLogsItem{{Item: &pb.JobLogsItem_Entries{Entries: &pb.LogChunks{Stream: "fd3", LineEnd: "?", Sizes: []uint32{0}}}}}}))
 	if err != nil || i.Entry.Stream != sdk.StreamCombined || i.Entry.LineEnd != sdk.LineEndKept {
 		t.Errorf("entry: %+v, %v", i.Entry, err)
 	}
@@ -182,11 +182,11 @@ func TestEveryWord(t *testing.T) {
 		}
 	}
 	for _, v := range sdk.Verdicts() {
-		m, err := only(wire.EncodeLogItem(sdk.LogItem{End: &sdk.LogEnd{Verdict: v}}))
+		m, err := jobLogs(sdk.LogItem{End: &sdk.LogEnd{Verdict: v}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := wire.DecodeLogItem(m); err != nil || got.End.Verdict != v {
+		if got, err := first(wire.DecodeJobLogsResponse(m)); err != nil || got.End.Verdict != v {
 			t.Errorf("%s came back as %+v, %v", v, got.End, err)
 		}
 	}
@@ -317,14 +317,18 @@ func TestLongChunks(t *testing.T) {
 		cursor := &sdk.LogCursor{V: 1, Kind: "k"}
 		var got []byte
 		var last sdk.LogItem
-		for m, err := range wire.EncodeLogItem(sdk.LogItem{Entry: &sdk.LogChunk{Stream: sdk.StreamStdout, Data: data, LineEnd: sdk.LineEndStripped, Launch: 1}, Cursor: cursor}) {
+		item := sdk.LogItem{Entry: &sdk.LogChunk{Stream: sdk.StreamStdout, Data: data, LineEnd: sdk.LineEndStripped, Launch: 1}, Cursor: cursor}
+		for more := true; more; {
+			var part sdk.LogItem
+			part, item, more = wire.SplitLogItem(item)
+			m, err := jobLogs(part)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if last.Entry != nil && (last.Cursor != nil || last.Entry.LineEnd != sdk.LineEndKept) {
 				t.Errorf("%d bytes: the cursor or the newline came too early", size)
 			}
-			if last, err = wire.DecodeLogItem(resend(t, m).(*pb.JobLogsResponse)); err != nil {
+			if last, err = first(wire.DecodeJobLogsResponse(resend(t, m).(*pb.JobLogsResponse))); err != nil {
 				t.Fatal(err)
 			}
 			if len(last.Entry.Data) > wire.MaxLogData || last.Entry.Launch != 1 {
@@ -336,14 +340,8 @@ func TestLongChunks(t *testing.T) {
 			t.Errorf("%d bytes came back as %d, %+v", size, len(got), last.Cursor)
 		}
 	}
-	for m, err := range wire.EncodeLogItem(sdk.LogItem{Entry: &sdk.LogChunk{Data: make([]byte, 2*wire.MaxLogData)}}) {
-		if m == nil || err != nil {
-			t.Error(err)
-		}
-		break // whoever stops gets nothing more
-	}
-	for _, err := range wire.EncodeLogItem(sdk.LogItem{Gap: &sdk.LogGap{}, End: &sdk.LogEnd{}}) {
-		if sdk.CodeOf(err) != sdk.Internal {
+	for _, i := range []sdk.LogItem{{Gap: &sdk.LogGap{}, End: &sdk.LogEnd{}}, {Entry: &sdk.LogChunk{}, Gap: &sdk.LogGap{}}} {
+		if _, err := jobLogs(i); sdk.CodeOf(err) != sdk.Internal {
 			t.Errorf("two items in one: %v", err)
 		}
 	}

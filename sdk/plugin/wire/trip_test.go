@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"fmt"
 	"iter"
 	"reflect"
 	"testing"
@@ -88,7 +87,7 @@ func trips() []trip {
 		of(wire.EncodeWatchJobsRequest, wire.DecodeWatchJobsRequest),
 		of(wire.EncodeWatchJobsResponse, wire.DecodeWatchJobsResponse),
 		of(wire.EncodeJobLogsRequest, wire.DecodeJobLogsRequest),
-		of(func(i sdk.LogItem) (*pb.JobLogsResponse, error) { return only(wire.EncodeLogItem(i)) }, wire.DecodeLogItem,
+		of(func(i sdk.LogItem) (*pb.JobLogsResponse, error) { return jobLogs(i) }, func(m *pb.JobLogsResponse) (sdk.LogItem, error) { return first(wire.DecodeJobLogsResponse(m)) },
 			sdk.LogItem{Entry: filled[*sdk.LogChunk](f), Cursor: cursor}, sdk.LogItem{Gap: filled[*sdk.LogGap](f)},
 			sdk.LogItem{End: filled[*sdk.LogEnd](f), Cursor: cursor}, sdk.LogItem{Cursor: cursor}, sdk.LogItem{}),
 		of(wire.EncodeListOwnedRequest, wire.DecodeListOwnedRequest),
@@ -127,7 +126,7 @@ func trips() []trip {
 		of(wire.EncodeListWorkloadsRequest, wire.DecodeListWorkloadsRequest),
 		of(wire.EncodeListWorkloadsResponse, wire.DecodeListWorkloadsResponse),
 		of(wire.EncodeTailLogsRequest, wire.DecodeTailLogsRequest),
-		of(func(i sdk.WorkloadLogItem) (*pb.TailLogsResponse, error) { return only(wire.EncodeTailLogsResponse(i)) }, wire.DecodeTailLogsResponse,
+		of(func(i sdk.WorkloadLogItem) (*pb.TailLogsResponse, error) { return tailLogs(i) }, func(m *pb.TailLogsResponse) (sdk.WorkloadLogItem, error) { return first(wire.DecodeTailLogsResponse(m)) },
 			sdk.WorkloadLogItem{Instance: "a", Entry: filled[*sdk.LogChunk](f)}, sdk.WorkloadLogItem{Instance: "b", Gap: filled[*sdk.LogGap](f)}),
 		of(wire.EncodeStreamMetricsRequest, wire.DecodeStreamMetricsRequest),
 		of(wire.EncodeStreamMetricsResponse, wire.DecodeStreamMetricsResponse,
@@ -153,19 +152,34 @@ func trips() []trip {
 	}
 }
 
-// only returns the one message of a sequence.
-func only[M any](seq iter.Seq2[*M, error]) (*M, error) {
-	var out *M
-	for m, err := range seq {
-		if err != nil {
+// jobLogs is a message of some items.
+func jobLogs(items ...sdk.LogItem) (*pb.JobLogsResponse, error) {
+	var l wire.JobLogs
+	for _, i := range items {
+		if _, err := l.Add(i); err != nil {
 			return nil, err
 		}
-		if out != nil {
-			return nil, fmt.Errorf("more than one message")
-		}
-		out = m
 	}
-	return out, nil
+	return l.Message(), nil
+}
+
+func tailLogs(items ...sdk.WorkloadLogItem) (*pb.TailLogsResponse, error) {
+	var l wire.TailLogs
+	for _, i := range items {
+		if _, err := l.Add(i); err != nil {
+			return nil, err
+		}
+	}
+	return l.Message(), nil
+}
+
+// first returns the first item of a message.
+func first[V any](seq iter.Seq2[V, error]) (V, error) {
+	for v, err := range seq {
+		return v, err
+	}
+	var none V
+	return none, nil
 }
 
 // resend returns a message as the wire brings it.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"iter"
 
 	"github.com/windlass-run/windlass/sdk"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
@@ -118,46 +117,6 @@ func DecodeTailLogsRequest(m *pb.TailLogsRequest) (sdk.TailLogsRequest, error) {
 	c.known("", m)
 	return decoded(c, sdk.TailLogsRequest{Path: sdk.WorkloadPath(m.GetPath()), Instance: m.GetInstance(), Follow: m.GetFollow(), Since: c.time("since", m.GetSince()),
 		Tail: c.countPtr("tail", there(m).Tail)})
-}
-
-// EncodeTailLogsResponse returns an item as messages, as EncodeLogItem does.
-func EncodeTailLogsResponse(it sdk.WorkloadLogItem) iter.Seq2[*pb.TailLogsResponse, error] {
-	return func(yield func(*pb.TailLogsResponse, error) bool) {
-		for m, err := range EncodeLogItem(sdk.LogItem{Entry: it.Entry, Gap: it.Gap}) {
-			var out *pb.TailLogsResponse
-			if err == nil {
-				out = &pb.TailLogsResponse{Instance: it.Instance}
-				switch x := m.GetItem().(type) {
-				case *pb.JobLogsResponse_Entry:
-					out.Item = &pb.TailLogsResponse_Entry{Entry: x.Entry}
-				case *pb.JobLogsResponse_Gap:
-					out.Item = &pb.TailLogsResponse_Gap{Gap: x.Gap}
-				}
-				out, err = encoded(reply("encode TailLogs's item"), out)
-			}
-			if !yield(out, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// DecodeTailLogsResponse reads one message of EncodeTailLogsResponse.
-func DecodeTailLogsResponse(m *pb.TailLogsResponse) (sdk.WorkloadLogItem, error) {
-	inner := &pb.JobLogsResponse{}
-	switch x := m.GetItem().(type) {
-	case *pb.TailLogsResponse_Entry:
-		inner.Item = &pb.JobLogsResponse_Entry{Entry: x.Entry}
-	case *pb.TailLogsResponse_Gap:
-		inner.Item = &pb.JobLogsResponse_Gap{Gap: x.Gap}
-	}
-	c := reply("decode TailLogs's item")
-	if len(m.ProtoReflect().GetUnknown()) > 0 {
-		c.fail("item", "is of a kind that this program doesn't know")
-		return decoded(c, sdk.WorkloadLogItem{})
-	}
-	it, err := DecodeLogItem(inner)
-	return sdk.WorkloadLogItem{Instance: m.GetInstance(), Entry: it.Entry, Gap: it.Gap}, err
 }
 
 // EncodeStreamMetricsRequest returns r as a message.

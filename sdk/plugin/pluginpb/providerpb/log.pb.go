@@ -88,37 +88,42 @@ func (x *JobLogsRequest) GetFollow() bool {
 	return false
 }
 
-// LogChunk is bytes of a job's output.
-type LogChunk struct {
+// LogChunks is pieces of a job's output that follow each other, of one stream.
+type LogChunks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The backend's stamp, or the plugin's; unset is unknown.
-	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
 	// stdout, stderr, combined or system; anything else is read as combined.
-	Stream string `protobuf:"bytes,2,opt,name=stream,proto3" json:"stream,omitempty"`
-	// Any bytes, at most 1 MiB; longer ones come in several messages.
-	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	// kept or stripped; anything else is read as kept, which adds nothing.
-	LineEnd string `protobuf:"bytes,4,opt,name=line_end,json=lineEnd,proto3" json:"line_end,omitempty"`
+	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	// kept or stripped, of each piece; anything else is read as kept, which adds
+	// nothing.
+	LineEnd string `protobuf:"bytes,2,opt,name=line_end,json=lineEnd,proto3" json:"line_end,omitempty"`
 	// Tells the outputs of several launches apart: 0 is the first.
-	Launch        int32 `protobuf:"varint,5,opt,name=launch,proto3" json:"launch,omitempty"`
+	Launch int32 `protobuf:"varint,3,opt,name=launch,proto3" json:"launch,omitempty"`
+	// The pieces' bytes, one behind the other: any, and at most 1 MiB. A piece that
+	// is longer comes in several.
+	Data []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	// How many bytes each piece has.
+	Sizes []uint32 `protobuf:"varint,5,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
+	// The stamp of each piece, the backend's or the plugin's, in nanoseconds since
+	// 1970; 0 is unknown. Left out where all are.
+	Times         []int64 `protobuf:"fixed64,6,rep,packed,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LogChunk) Reset() {
-	*x = LogChunk{}
+func (x *LogChunks) Reset() {
+	*x = LogChunks{}
 	mi := &file_windlass_provider_v1_log_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LogChunk) String() string {
+func (x *LogChunks) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LogChunk) ProtoMessage() {}
+func (*LogChunks) ProtoMessage() {}
 
-func (x *LogChunk) ProtoReflect() protoreflect.Message {
+func (x *LogChunks) ProtoReflect() protoreflect.Message {
 	mi := &file_windlass_provider_v1_log_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -130,44 +135,51 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
-func (*LogChunk) Descriptor() ([]byte, []int) {
+// Deprecated: Use LogChunks.ProtoReflect.Descriptor instead.
+func (*LogChunks) Descriptor() ([]byte, []int) {
 	return file_windlass_provider_v1_log_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *LogChunk) GetTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Time
-	}
-	return nil
-}
-
-func (x *LogChunk) GetStream() string {
+func (x *LogChunks) GetStream() string {
 	if x != nil {
 		return x.Stream
 	}
 	return ""
 }
 
-func (x *LogChunk) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
-func (x *LogChunk) GetLineEnd() string {
+func (x *LogChunks) GetLineEnd() string {
 	if x != nil {
 		return x.LineEnd
 	}
 	return ""
 }
 
-func (x *LogChunk) GetLaunch() int32 {
+func (x *LogChunks) GetLaunch() int32 {
 	if x != nil {
 		return x.Launch
 	}
 	return 0
+}
+
+func (x *LogChunks) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *LogChunks) GetSizes() []uint32 {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *LogChunks) GetTimes() []int64 {
+	if x != nil {
+		return x.Times
+	}
+	return nil
 }
 
 // LogGap says that bytes are missing at this place.
@@ -289,27 +301,133 @@ func (x *LogEnd) GetVerdict() string {
 	return ""
 }
 
-// JobLogsResponse is one item. Without an entry, a gap and an end it tells of a
+// JobLogsItem is a part of a log. Without entries, a gap and an end it tells of a
 // look that found nothing, or brings a cursor alone.
-type JobLogsResponse struct {
+type JobLogsItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most one of them.
 	//
 	// Types that are valid to be assigned to Item:
 	//
-	//	*JobLogsResponse_Entry
-	//	*JobLogsResponse_Gap
-	//	*JobLogsResponse_End
-	Item isJobLogsResponse_Item `protobuf_oneof:"item"`
+	//	*JobLogsItem_Entries
+	//	*JobLogsItem_Gap
+	//	*JobLogsItem_End
+	Item isJobLogsItem_Item `protobuf_oneof:"item"`
 	// The place right behind this item.
 	Cursor        *LogCursor `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *JobLogsItem) Reset() {
+	*x = JobLogsItem{}
+	mi := &file_windlass_provider_v1_log_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobLogsItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobLogsItem) ProtoMessage() {}
+
+func (x *JobLogsItem) ProtoReflect() protoreflect.Message {
+	mi := &file_windlass_provider_v1_log_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobLogsItem.ProtoReflect.Descriptor instead.
+func (*JobLogsItem) Descriptor() ([]byte, []int) {
+	return file_windlass_provider_v1_log_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *JobLogsItem) GetItem() isJobLogsItem_Item {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
+func (x *JobLogsItem) GetEntries() *LogChunks {
+	if x != nil {
+		if x, ok := x.Item.(*JobLogsItem_Entries); ok {
+			return x.Entries
+		}
+	}
+	return nil
+}
+
+func (x *JobLogsItem) GetGap() *LogGap {
+	if x != nil {
+		if x, ok := x.Item.(*JobLogsItem_Gap); ok {
+			return x.Gap
+		}
+	}
+	return nil
+}
+
+func (x *JobLogsItem) GetEnd() *LogEnd {
+	if x != nil {
+		if x, ok := x.Item.(*JobLogsItem_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+func (x *JobLogsItem) GetCursor() *LogCursor {
+	if x != nil {
+		return x.Cursor
+	}
+	return nil
+}
+
+type isJobLogsItem_Item interface {
+	isJobLogsItem_Item()
+}
+
+type JobLogsItem_Entries struct {
+	// Bytes of output.
+	Entries *LogChunks `protobuf:"bytes,1,opt,name=entries,proto3,oneof"`
+}
+
+type JobLogsItem_Gap struct {
+	// A place where bytes are missing.
+	Gap *LogGap `protobuf:"bytes,2,opt,name=gap,proto3,oneof"`
+}
+
+type JobLogsItem_End struct {
+	// The end.
+	End *LogEnd `protobuf:"bytes,3,opt,name=end,proto3,oneof"`
+}
+
+func (*JobLogsItem_Entries) isJobLogsItem_Item() {}
+
+func (*JobLogsItem_Gap) isJobLogsItem_Item() {}
+
+func (*JobLogsItem_End) isJobLogsItem_Item() {}
+
+// JobLogsResponse is what was ready: a line of a log that is written slowly, many
+// of one that is read from its beginning. Nothing waits for what comes later.
+type JobLogsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In their order.
+	Items         []*JobLogsItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
 func (x *JobLogsResponse) Reset() {
 	*x = JobLogsResponse{}
-	mi := &file_windlass_provider_v1_log_proto_msgTypes[4]
+	mi := &file_windlass_provider_v1_log_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -321,7 +439,7 @@ func (x *JobLogsResponse) String() string {
 func (*JobLogsResponse) ProtoMessage() {}
 
 func (x *JobLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_log_proto_msgTypes[4]
+	mi := &file_windlass_provider_v1_log_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -334,74 +452,15 @@ func (x *JobLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobLogsResponse.ProtoReflect.Descriptor instead.
 func (*JobLogsResponse) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_log_proto_rawDescGZIP(), []int{4}
+	return file_windlass_provider_v1_log_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *JobLogsResponse) GetItem() isJobLogsResponse_Item {
+func (x *JobLogsResponse) GetItems() []*JobLogsItem {
 	if x != nil {
-		return x.Item
+		return x.Items
 	}
 	return nil
 }
-
-func (x *JobLogsResponse) GetEntry() *LogChunk {
-	if x != nil {
-		if x, ok := x.Item.(*JobLogsResponse_Entry); ok {
-			return x.Entry
-		}
-	}
-	return nil
-}
-
-func (x *JobLogsResponse) GetGap() *LogGap {
-	if x != nil {
-		if x, ok := x.Item.(*JobLogsResponse_Gap); ok {
-			return x.Gap
-		}
-	}
-	return nil
-}
-
-func (x *JobLogsResponse) GetEnd() *LogEnd {
-	if x != nil {
-		if x, ok := x.Item.(*JobLogsResponse_End); ok {
-			return x.End
-		}
-	}
-	return nil
-}
-
-func (x *JobLogsResponse) GetCursor() *LogCursor {
-	if x != nil {
-		return x.Cursor
-	}
-	return nil
-}
-
-type isJobLogsResponse_Item interface {
-	isJobLogsResponse_Item()
-}
-
-type JobLogsResponse_Entry struct {
-	// Bytes of output.
-	Entry *LogChunk `protobuf:"bytes,1,opt,name=entry,proto3,oneof"`
-}
-
-type JobLogsResponse_Gap struct {
-	// A place where bytes are missing.
-	Gap *LogGap `protobuf:"bytes,2,opt,name=gap,proto3,oneof"`
-}
-
-type JobLogsResponse_End struct {
-	// The end.
-	End *LogEnd `protobuf:"bytes,3,opt,name=end,proto3,oneof"`
-}
-
-func (*JobLogsResponse_Entry) isJobLogsResponse_Item() {}
-
-func (*JobLogsResponse_Gap) isJobLogsResponse_Item() {}
-
-func (*JobLogsResponse_End) isJobLogsResponse_Item() {}
 
 var File_windlass_provider_v1_log_proto protoreflect.FileDescriptor
 
@@ -411,26 +470,29 @@ const file_windlass_provider_v1_log_proto_rawDesc = "" +
 	"\x0eJobLogsRequest\x127\n" +
 	"\x06handle\x18\x01 \x01(\v2\x1f.windlass.provider.v1.JobHandleR\x06handle\x127\n" +
 	"\x06cursor\x18\x02 \x01(\v2\x1f.windlass.provider.v1.LogCursorR\x06cursor\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x99\x01\n" +
-	"\bLogChunk\x12.\n" +
-	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
-	"\x06stream\x18\x02 \x01(\tR\x06stream\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\x12\x19\n" +
-	"\bline_end\x18\x04 \x01(\tR\alineEnd\x12\x16\n" +
-	"\x06launch\x18\x05 \x01(\x05R\x06launch\"\x8c\x01\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x96\x01\n" +
+	"\tLogChunks\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x19\n" +
+	"\bline_end\x18\x02 \x01(\tR\alineEnd\x12\x16\n" +
+	"\x06launch\x18\x03 \x01(\x05R\x06launch\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\x12\x14\n" +
+	"\x05sizes\x18\x05 \x03(\rR\x05sizes\x12\x14\n" +
+	"\x05times\x18\x06 \x03(\x10R\x05times\"\x8c\x01\n" +
 	"\x06LogGap\x12.\n" +
 	"\x04from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
 	"\x02to\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\"\"\n" +
 	"\x06LogEnd\x12\x18\n" +
-	"\averdict\x18\x01 \x01(\tR\averdict\"\xee\x01\n" +
-	"\x0fJobLogsResponse\x126\n" +
-	"\x05entry\x18\x01 \x01(\v2\x1e.windlass.provider.v1.LogChunkH\x00R\x05entry\x120\n" +
+	"\averdict\x18\x01 \x01(\tR\averdict\"\xef\x01\n" +
+	"\vJobLogsItem\x12;\n" +
+	"\aentries\x18\x01 \x01(\v2\x1f.windlass.provider.v1.LogChunksH\x00R\aentries\x120\n" +
 	"\x03gap\x18\x02 \x01(\v2\x1c.windlass.provider.v1.LogGapH\x00R\x03gap\x120\n" +
 	"\x03end\x18\x03 \x01(\v2\x1c.windlass.provider.v1.LogEndH\x00R\x03end\x127\n" +
 	"\x06cursor\x18\x04 \x01(\v2\x1f.windlass.provider.v1.LogCursorR\x06cursorB\x06\n" +
-	"\x04item2l\n" +
+	"\x04item\"J\n" +
+	"\x0fJobLogsResponse\x127\n" +
+	"\x05items\x18\x01 \x03(\v2!.windlass.provider.v1.JobLogsItemR\x05items2l\n" +
 	"\x10JobLoggerService\x12X\n" +
 	"\aJobLogs\x12$.windlass.provider.v1.JobLogsRequest\x1a%.windlass.provider.v1.JobLogsResponse0\x01BAZ?github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpbb\x06proto3"
 
@@ -446,29 +508,30 @@ func file_windlass_provider_v1_log_proto_rawDescGZIP() []byte {
 	return file_windlass_provider_v1_log_proto_rawDescData
 }
 
-var file_windlass_provider_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_windlass_provider_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_windlass_provider_v1_log_proto_goTypes = []any{
 	(*JobLogsRequest)(nil),        // 0: windlass.provider.v1.JobLogsRequest
-	(*LogChunk)(nil),              // 1: windlass.provider.v1.LogChunk
+	(*LogChunks)(nil),             // 1: windlass.provider.v1.LogChunks
 	(*LogGap)(nil),                // 2: windlass.provider.v1.LogGap
 	(*LogEnd)(nil),                // 3: windlass.provider.v1.LogEnd
-	(*JobLogsResponse)(nil),       // 4: windlass.provider.v1.JobLogsResponse
-	(*JobHandle)(nil),             // 5: windlass.provider.v1.JobHandle
-	(*LogCursor)(nil),             // 6: windlass.provider.v1.LogCursor
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*JobLogsItem)(nil),           // 4: windlass.provider.v1.JobLogsItem
+	(*JobLogsResponse)(nil),       // 5: windlass.provider.v1.JobLogsResponse
+	(*JobHandle)(nil),             // 6: windlass.provider.v1.JobHandle
+	(*LogCursor)(nil),             // 7: windlass.provider.v1.LogCursor
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_windlass_provider_v1_log_proto_depIdxs = []int32{
-	5,  // 0: windlass.provider.v1.JobLogsRequest.handle:type_name -> windlass.provider.v1.JobHandle
-	6,  // 1: windlass.provider.v1.JobLogsRequest.cursor:type_name -> windlass.provider.v1.LogCursor
-	7,  // 2: windlass.provider.v1.LogChunk.time:type_name -> google.protobuf.Timestamp
-	7,  // 3: windlass.provider.v1.LogGap.from:type_name -> google.protobuf.Timestamp
-	7,  // 4: windlass.provider.v1.LogGap.to:type_name -> google.protobuf.Timestamp
-	1,  // 5: windlass.provider.v1.JobLogsResponse.entry:type_name -> windlass.provider.v1.LogChunk
-	2,  // 6: windlass.provider.v1.JobLogsResponse.gap:type_name -> windlass.provider.v1.LogGap
-	3,  // 7: windlass.provider.v1.JobLogsResponse.end:type_name -> windlass.provider.v1.LogEnd
-	6,  // 8: windlass.provider.v1.JobLogsResponse.cursor:type_name -> windlass.provider.v1.LogCursor
+	6,  // 0: windlass.provider.v1.JobLogsRequest.handle:type_name -> windlass.provider.v1.JobHandle
+	7,  // 1: windlass.provider.v1.JobLogsRequest.cursor:type_name -> windlass.provider.v1.LogCursor
+	8,  // 2: windlass.provider.v1.LogGap.from:type_name -> google.protobuf.Timestamp
+	8,  // 3: windlass.provider.v1.LogGap.to:type_name -> google.protobuf.Timestamp
+	1,  // 4: windlass.provider.v1.JobLogsItem.entries:type_name -> windlass.provider.v1.LogChunks
+	2,  // 5: windlass.provider.v1.JobLogsItem.gap:type_name -> windlass.provider.v1.LogGap
+	3,  // 6: windlass.provider.v1.JobLogsItem.end:type_name -> windlass.provider.v1.LogEnd
+	7,  // 7: windlass.provider.v1.JobLogsItem.cursor:type_name -> windlass.provider.v1.LogCursor
+	4,  // 8: windlass.provider.v1.JobLogsResponse.items:type_name -> windlass.provider.v1.JobLogsItem
 	0,  // 9: windlass.provider.v1.JobLoggerService.JobLogs:input_type -> windlass.provider.v1.JobLogsRequest
-	4,  // 10: windlass.provider.v1.JobLoggerService.JobLogs:output_type -> windlass.provider.v1.JobLogsResponse
+	5,  // 10: windlass.provider.v1.JobLoggerService.JobLogs:output_type -> windlass.provider.v1.JobLogsResponse
 	10, // [10:11] is the sub-list for method output_type
 	9,  // [9:10] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
@@ -483,9 +546,9 @@ func file_windlass_provider_v1_log_proto_init() {
 	}
 	file_windlass_provider_v1_launch_proto_init()
 	file_windlass_provider_v1_log_proto_msgTypes[4].OneofWrappers = []any{
-		(*JobLogsResponse_Entry)(nil),
-		(*JobLogsResponse_Gap)(nil),
-		(*JobLogsResponse_End)(nil),
+		(*JobLogsItem_Entries)(nil),
+		(*JobLogsItem_Gap)(nil),
+		(*JobLogsItem_End)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -493,7 +556,7 @@ func file_windlass_provider_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_windlass_provider_v1_log_proto_rawDesc), len(file_windlass_provider_v1_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2684,8 +2684,8 @@ func (x *TailLogsRequest) GetTail() int32 {
 	return 0
 }
 
-// TailLogsResponse is a piece of one instance's output.
-type TailLogsResponse struct {
+// TailLogsItem is a part of one instance's output.
+type TailLogsItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whose output it is.
 	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
@@ -2693,16 +2693,105 @@ type TailLogsResponse struct {
 	//
 	// Types that are valid to be assigned to Item:
 	//
-	//	*TailLogsResponse_Entry
-	//	*TailLogsResponse_Gap
-	Item          isTailLogsResponse_Item `protobuf_oneof:"item"`
+	//	*TailLogsItem_Entries
+	//	*TailLogsItem_Gap
+	Item          isTailLogsItem_Item `protobuf_oneof:"item"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TailLogsItem) Reset() {
+	*x = TailLogsItem{}
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TailLogsItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TailLogsItem) ProtoMessage() {}
+
+func (x *TailLogsItem) ProtoReflect() protoreflect.Message {
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TailLogsItem.ProtoReflect.Descriptor instead.
+func (*TailLogsItem) Descriptor() ([]byte, []int) {
+	return file_windlass_provider_v1_workload_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *TailLogsItem) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *TailLogsItem) GetItem() isTailLogsItem_Item {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
+func (x *TailLogsItem) GetEntries() *LogChunks {
+	if x != nil {
+		if x, ok := x.Item.(*TailLogsItem_Entries); ok {
+			return x.Entries
+		}
+	}
+	return nil
+}
+
+func (x *TailLogsItem) GetGap() *LogGap {
+	if x != nil {
+		if x, ok := x.Item.(*TailLogsItem_Gap); ok {
+			return x.Gap
+		}
+	}
+	return nil
+}
+
+type isTailLogsItem_Item interface {
+	isTailLogsItem_Item()
+}
+
+type TailLogsItem_Entries struct {
+	// Bytes of output.
+	Entries *LogChunks `protobuf:"bytes,2,opt,name=entries,proto3,oneof"`
+}
+
+type TailLogsItem_Gap struct {
+	// A place where bytes are missing.
+	Gap *LogGap `protobuf:"bytes,3,opt,name=gap,proto3,oneof"`
+}
+
+func (*TailLogsItem_Entries) isTailLogsItem_Item() {}
+
+func (*TailLogsItem_Gap) isTailLogsItem_Item() {}
+
+// TailLogsResponse is what was ready, as JobLogsResponse is.
+type TailLogsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In their order.
+	Items         []*TailLogsItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TailLogsResponse) Reset() {
 	*x = TailLogsResponse{}
-	mi := &file_windlass_provider_v1_workload_proto_msgTypes[34]
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2803,7 @@ func (x *TailLogsResponse) String() string {
 func (*TailLogsResponse) ProtoMessage() {}
 
 func (x *TailLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_workload_proto_msgTypes[34]
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,58 +2816,15 @@ func (x *TailLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TailLogsResponse.ProtoReflect.Descriptor instead.
 func (*TailLogsResponse) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_workload_proto_rawDescGZIP(), []int{34}
+	return file_windlass_provider_v1_workload_proto_rawDescGZIP(), []int{35}
 }
 
-func (x *TailLogsResponse) GetInstance() string {
+func (x *TailLogsResponse) GetItems() []*TailLogsItem {
 	if x != nil {
-		return x.Instance
-	}
-	return ""
-}
-
-func (x *TailLogsResponse) GetItem() isTailLogsResponse_Item {
-	if x != nil {
-		return x.Item
+		return x.Items
 	}
 	return nil
 }
-
-func (x *TailLogsResponse) GetEntry() *LogChunk {
-	if x != nil {
-		if x, ok := x.Item.(*TailLogsResponse_Entry); ok {
-			return x.Entry
-		}
-	}
-	return nil
-}
-
-func (x *TailLogsResponse) GetGap() *LogGap {
-	if x != nil {
-		if x, ok := x.Item.(*TailLogsResponse_Gap); ok {
-			return x.Gap
-		}
-	}
-	return nil
-}
-
-type isTailLogsResponse_Item interface {
-	isTailLogsResponse_Item()
-}
-
-type TailLogsResponse_Entry struct {
-	// Bytes of output.
-	Entry *LogChunk `protobuf:"bytes,2,opt,name=entry,proto3,oneof"`
-}
-
-type TailLogsResponse_Gap struct {
-	// A place where bytes are missing.
-	Gap *LogGap `protobuf:"bytes,3,opt,name=gap,proto3,oneof"`
-}
-
-func (*TailLogsResponse_Entry) isTailLogsResponse_Item() {}
-
-func (*TailLogsResponse_Gap) isTailLogsResponse_Item() {}
 
 // StreamMetricsRequest asks for samples.
 type StreamMetricsRequest struct {
@@ -2793,7 +2839,7 @@ type StreamMetricsRequest struct {
 
 func (x *StreamMetricsRequest) Reset() {
 	*x = StreamMetricsRequest{}
-	mi := &file_windlass_provider_v1_workload_proto_msgTypes[35]
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2851,7 @@ func (x *StreamMetricsRequest) String() string {
 func (*StreamMetricsRequest) ProtoMessage() {}
 
 func (x *StreamMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_workload_proto_msgTypes[35]
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2864,7 @@ func (x *StreamMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamMetricsRequest.ProtoReflect.Descriptor instead.
 func (*StreamMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_workload_proto_rawDescGZIP(), []int{35}
+	return file_windlass_provider_v1_workload_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StreamMetricsRequest) GetPaths() []string {
@@ -2856,7 +2902,7 @@ type StreamMetricsResponse struct {
 
 func (x *StreamMetricsResponse) Reset() {
 	*x = StreamMetricsResponse{}
-	mi := &file_windlass_provider_v1_workload_proto_msgTypes[36]
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +2914,7 @@ func (x *StreamMetricsResponse) String() string {
 func (*StreamMetricsResponse) ProtoMessage() {}
 
 func (x *StreamMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_workload_proto_msgTypes[36]
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +2927,7 @@ func (x *StreamMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamMetricsResponse.ProtoReflect.Descriptor instead.
 func (*StreamMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_workload_proto_rawDescGZIP(), []int{36}
+	return file_windlass_provider_v1_workload_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StreamMetricsResponse) GetPath() string {
@@ -2978,7 +3024,7 @@ type MetricSample struct {
 
 func (x *MetricSample) Reset() {
 	*x = MetricSample{}
-	mi := &file_windlass_provider_v1_workload_proto_msgTypes[37]
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3036,7 @@ func (x *MetricSample) String() string {
 func (*MetricSample) ProtoMessage() {}
 
 func (x *MetricSample) ProtoReflect() protoreflect.Message {
-	mi := &file_windlass_provider_v1_workload_proto_msgTypes[37]
+	mi := &file_windlass_provider_v1_workload_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3049,7 @@ func (x *MetricSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricSample.ProtoReflect.Descriptor instead.
 func (*MetricSample) Descriptor() ([]byte, []int) {
-	return file_windlass_provider_v1_workload_proto_rawDescGZIP(), []int{37}
+	return file_windlass_provider_v1_workload_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MetricSample) GetAt() *timestamppb.Timestamp {
@@ -3289,12 +3335,14 @@ const file_windlass_provider_v1_workload_proto_rawDesc = "" +
 	"\x06follow\x18\x03 \x01(\bR\x06follow\x120\n" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x17\n" +
 	"\x04tail\x18\x05 \x01(\x05H\x00R\x04tail\x88\x01\x01B\a\n" +
-	"\x05_tail\"\xa0\x01\n" +
-	"\x10TailLogsResponse\x12\x1a\n" +
-	"\binstance\x18\x01 \x01(\tR\binstance\x126\n" +
-	"\x05entry\x18\x02 \x01(\v2\x1e.windlass.provider.v1.LogChunkH\x00R\x05entry\x120\n" +
+	"\x05_tail\"\xa1\x01\n" +
+	"\fTailLogsItem\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12;\n" +
+	"\aentries\x18\x02 \x01(\v2\x1f.windlass.provider.v1.LogChunksH\x00R\aentries\x120\n" +
 	"\x03gap\x18\x03 \x01(\v2\x1c.windlass.provider.v1.LogGapH\x00R\x03gapB\x06\n" +
-	"\x04item\"c\n" +
+	"\x04item\"L\n" +
+	"\x10TailLogsResponse\x128\n" +
+	"\x05items\x18\x01 \x03(\v2\".windlass.provider.v1.TailLogsItemR\x05items\"c\n" +
 	"\x14StreamMetricsRequest\x12\x14\n" +
 	"\x05paths\x18\x01 \x03(\tR\x05paths\x125\n" +
 	"\binterval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\binterval\"\xe0\x01\n" +
@@ -3350,7 +3398,7 @@ func file_windlass_provider_v1_workload_proto_rawDescGZIP() []byte {
 	return file_windlass_provider_v1_workload_proto_rawDescData
 }
 
-var file_windlass_provider_v1_workload_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_windlass_provider_v1_workload_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_windlass_provider_v1_workload_proto_goTypes = []any{
 	(*WorkloadGuarantees)(nil),      // 0: windlass.provider.v1.WorkloadGuarantees
 	(*ExecGuarantee)(nil),           // 1: windlass.provider.v1.ExecGuarantee
@@ -3386,49 +3434,50 @@ var file_windlass_provider_v1_workload_proto_goTypes = []any{
 	(*ExecWorkloadResponse)(nil),    // 31: windlass.provider.v1.ExecWorkloadResponse
 	(*ExecEnd)(nil),                 // 32: windlass.provider.v1.ExecEnd
 	(*TailLogsRequest)(nil),         // 33: windlass.provider.v1.TailLogsRequest
-	(*TailLogsResponse)(nil),        // 34: windlass.provider.v1.TailLogsResponse
-	(*StreamMetricsRequest)(nil),    // 35: windlass.provider.v1.StreamMetricsRequest
-	(*StreamMetricsResponse)(nil),   // 36: windlass.provider.v1.StreamMetricsResponse
-	(*MetricSample)(nil),            // 37: windlass.provider.v1.MetricSample
-	nil,                             // 38: windlass.provider.v1.PlannedCall.ArgsEntry
-	nil,                             // 39: windlass.provider.v1.DeploymentStatus.RawEntry
-	nil,                             // 40: windlass.provider.v1.DeploymentSpec.EnvEntry
-	nil,                             // 41: windlass.provider.v1.DeploymentSpec.SecretsEntry
-	nil,                             // 42: windlass.provider.v1.DeploymentSpec.ConfigEntry
-	nil,                             // 43: windlass.provider.v1.ApplyConfigRequest.SetEntry
-	nil,                             // 44: windlass.provider.v1.ApplyConfigRequest.SecretsEntry
-	(*durationpb.Duration)(nil),     // 45: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 46: google.protobuf.Timestamp
-	(*Argv)(nil),                    // 47: windlass.provider.v1.Argv
-	(*LogChunk)(nil),                // 48: windlass.provider.v1.LogChunk
-	(*LogGap)(nil),                  // 49: windlass.provider.v1.LogGap
-	(*Error)(nil),                   // 50: windlass.provider.v1.Error
+	(*TailLogsItem)(nil),            // 34: windlass.provider.v1.TailLogsItem
+	(*TailLogsResponse)(nil),        // 35: windlass.provider.v1.TailLogsResponse
+	(*StreamMetricsRequest)(nil),    // 36: windlass.provider.v1.StreamMetricsRequest
+	(*StreamMetricsResponse)(nil),   // 37: windlass.provider.v1.StreamMetricsResponse
+	(*MetricSample)(nil),            // 38: windlass.provider.v1.MetricSample
+	nil,                             // 39: windlass.provider.v1.PlannedCall.ArgsEntry
+	nil,                             // 40: windlass.provider.v1.DeploymentStatus.RawEntry
+	nil,                             // 41: windlass.provider.v1.DeploymentSpec.EnvEntry
+	nil,                             // 42: windlass.provider.v1.DeploymentSpec.SecretsEntry
+	nil,                             // 43: windlass.provider.v1.DeploymentSpec.ConfigEntry
+	nil,                             // 44: windlass.provider.v1.ApplyConfigRequest.SetEntry
+	nil,                             // 45: windlass.provider.v1.ApplyConfigRequest.SecretsEntry
+	(*durationpb.Duration)(nil),     // 46: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 47: google.protobuf.Timestamp
+	(*Argv)(nil),                    // 48: windlass.provider.v1.Argv
+	(*LogChunks)(nil),               // 49: windlass.provider.v1.LogChunks
+	(*LogGap)(nil),                  // 50: windlass.provider.v1.LogGap
+	(*Error)(nil),                   // 51: windlass.provider.v1.Error
 }
 var file_windlass_provider_v1_workload_proto_depIdxs = []int32{
-	45, // 0: windlass.provider.v1.WorkloadGuarantees.ops_within:type_name -> google.protobuf.Duration
+	46, // 0: windlass.provider.v1.WorkloadGuarantees.ops_within:type_name -> google.protobuf.Duration
 	1,  // 1: windlass.provider.v1.WorkloadGuarantees.exec:type_name -> windlass.provider.v1.ExecGuarantee
-	45, // 2: windlass.provider.v1.WorkloadGuarantees.warms:type_name -> google.protobuf.Duration
+	46, // 2: windlass.provider.v1.WorkloadGuarantees.warms:type_name -> google.protobuf.Duration
 	3,  // 3: windlass.provider.v1.OpRequest.expect:type_name -> windlass.provider.v1.Expect
 	5,  // 4: windlass.provider.v1.OpResult.calls:type_name -> windlass.provider.v1.PlannedCall
-	38, // 5: windlass.provider.v1.PlannedCall.args:type_name -> windlass.provider.v1.PlannedCall.ArgsEntry
+	39, // 5: windlass.provider.v1.PlannedCall.args:type_name -> windlass.provider.v1.PlannedCall.ArgsEntry
 	11, // 6: windlass.provider.v1.WorkloadStatusResponse.status:type_name -> windlass.provider.v1.DeploymentStatus
 	6,  // 7: windlass.provider.v1.WorkloadStatusResponse.op:type_name -> windlass.provider.v1.OpTrace
 	12, // 8: windlass.provider.v1.DeploymentStatus.autoscaler:type_name -> windlass.provider.v1.Autoscaler
 	13, // 9: windlass.provider.v1.DeploymentStatus.instances:type_name -> windlass.provider.v1.InstanceStatus
 	14, // 10: windlass.provider.v1.DeploymentStatus.failure:type_name -> windlass.provider.v1.WorkloadFailure
-	39, // 11: windlass.provider.v1.DeploymentStatus.raw:type_name -> windlass.provider.v1.DeploymentStatus.RawEntry
-	46, // 12: windlass.provider.v1.InstanceStatus.started:type_name -> google.protobuf.Timestamp
-	46, // 13: windlass.provider.v1.WorkloadFailure.at:type_name -> google.protobuf.Timestamp
-	47, // 14: windlass.provider.v1.DeploymentSpec.command:type_name -> windlass.provider.v1.Argv
-	40, // 15: windlass.provider.v1.DeploymentSpec.env:type_name -> windlass.provider.v1.DeploymentSpec.EnvEntry
-	41, // 16: windlass.provider.v1.DeploymentSpec.secrets:type_name -> windlass.provider.v1.DeploymentSpec.SecretsEntry
+	40, // 11: windlass.provider.v1.DeploymentStatus.raw:type_name -> windlass.provider.v1.DeploymentStatus.RawEntry
+	47, // 12: windlass.provider.v1.InstanceStatus.started:type_name -> google.protobuf.Timestamp
+	47, // 13: windlass.provider.v1.WorkloadFailure.at:type_name -> google.protobuf.Timestamp
+	48, // 14: windlass.provider.v1.DeploymentSpec.command:type_name -> windlass.provider.v1.Argv
+	41, // 15: windlass.provider.v1.DeploymentSpec.env:type_name -> windlass.provider.v1.DeploymentSpec.EnvEntry
+	42, // 16: windlass.provider.v1.DeploymentSpec.secrets:type_name -> windlass.provider.v1.DeploymentSpec.SecretsEntry
 	16, // 17: windlass.provider.v1.DeploymentSpec.ports:type_name -> windlass.provider.v1.Port
 	17, // 18: windlass.provider.v1.DeploymentSpec.health:type_name -> windlass.provider.v1.HealthCheck
-	42, // 19: windlass.provider.v1.DeploymentSpec.config:type_name -> windlass.provider.v1.DeploymentSpec.ConfigEntry
-	47, // 20: windlass.provider.v1.HealthCheck.command:type_name -> windlass.provider.v1.Argv
-	45, // 21: windlass.provider.v1.HealthCheck.interval:type_name -> google.protobuf.Duration
-	45, // 22: windlass.provider.v1.HealthCheck.timeout:type_name -> google.protobuf.Duration
-	45, // 23: windlass.provider.v1.HealthCheck.start_period:type_name -> google.protobuf.Duration
+	43, // 19: windlass.provider.v1.DeploymentSpec.config:type_name -> windlass.provider.v1.DeploymentSpec.ConfigEntry
+	48, // 20: windlass.provider.v1.HealthCheck.command:type_name -> windlass.provider.v1.Argv
+	46, // 21: windlass.provider.v1.HealthCheck.interval:type_name -> google.protobuf.Duration
+	46, // 22: windlass.provider.v1.HealthCheck.timeout:type_name -> google.protobuf.Duration
+	46, // 23: windlass.provider.v1.HealthCheck.start_period:type_name -> google.protobuf.Duration
 	2,  // 24: windlass.provider.v1.StartWorkloadRequest.op:type_name -> windlass.provider.v1.OpRequest
 	15, // 25: windlass.provider.v1.StartWorkloadRequest.spec:type_name -> windlass.provider.v1.DeploymentSpec
 	4,  // 26: windlass.provider.v1.StartWorkloadResponse.op:type_name -> windlass.provider.v1.OpResult
@@ -3439,48 +3488,49 @@ var file_windlass_provider_v1_workload_proto_depIdxs = []int32{
 	2,  // 31: windlass.provider.v1.RestartWorkloadRequest.op:type_name -> windlass.provider.v1.OpRequest
 	4,  // 32: windlass.provider.v1.RestartWorkloadResponse.op:type_name -> windlass.provider.v1.OpResult
 	2,  // 33: windlass.provider.v1.ApplyConfigRequest.op:type_name -> windlass.provider.v1.OpRequest
-	43, // 34: windlass.provider.v1.ApplyConfigRequest.set:type_name -> windlass.provider.v1.ApplyConfigRequest.SetEntry
-	44, // 35: windlass.provider.v1.ApplyConfigRequest.secrets:type_name -> windlass.provider.v1.ApplyConfigRequest.SecretsEntry
+	44, // 34: windlass.provider.v1.ApplyConfigRequest.set:type_name -> windlass.provider.v1.ApplyConfigRequest.SetEntry
+	45, // 35: windlass.provider.v1.ApplyConfigRequest.secrets:type_name -> windlass.provider.v1.ApplyConfigRequest.SecretsEntry
 	4,  // 36: windlass.provider.v1.ApplyConfigResponse.op:type_name -> windlass.provider.v1.OpResult
 	29, // 37: windlass.provider.v1.ExecWorkloadRequest.command:type_name -> windlass.provider.v1.ExecCommand
 	30, // 38: windlass.provider.v1.ExecWorkloadRequest.resize:type_name -> windlass.provider.v1.TerminalSize
 	2,  // 39: windlass.provider.v1.ExecCommand.op:type_name -> windlass.provider.v1.OpRequest
-	47, // 40: windlass.provider.v1.ExecCommand.command:type_name -> windlass.provider.v1.Argv
+	48, // 40: windlass.provider.v1.ExecCommand.command:type_name -> windlass.provider.v1.Argv
 	30, // 41: windlass.provider.v1.ExecCommand.terminal:type_name -> windlass.provider.v1.TerminalSize
 	32, // 42: windlass.provider.v1.ExecWorkloadResponse.end:type_name -> windlass.provider.v1.ExecEnd
 	5,  // 43: windlass.provider.v1.ExecEnd.calls:type_name -> windlass.provider.v1.PlannedCall
-	46, // 44: windlass.provider.v1.TailLogsRequest.since:type_name -> google.protobuf.Timestamp
-	48, // 45: windlass.provider.v1.TailLogsResponse.entry:type_name -> windlass.provider.v1.LogChunk
-	49, // 46: windlass.provider.v1.TailLogsResponse.gap:type_name -> windlass.provider.v1.LogGap
-	45, // 47: windlass.provider.v1.StreamMetricsRequest.interval:type_name -> google.protobuf.Duration
-	37, // 48: windlass.provider.v1.StreamMetricsResponse.sample:type_name -> windlass.provider.v1.MetricSample
-	50, // 49: windlass.provider.v1.StreamMetricsResponse.failed:type_name -> windlass.provider.v1.Error
-	46, // 50: windlass.provider.v1.MetricSample.at:type_name -> google.protobuf.Timestamp
-	7,  // 51: windlass.provider.v1.WorkloadListerService.ListWorkloads:input_type -> windlass.provider.v1.ListWorkloadsRequest
-	9,  // 52: windlass.provider.v1.WorkloadStatuserService.WorkloadStatus:input_type -> windlass.provider.v1.WorkloadStatusRequest
-	18, // 53: windlass.provider.v1.StarterService.StartWorkload:input_type -> windlass.provider.v1.StartWorkloadRequest
-	20, // 54: windlass.provider.v1.StopperService.StopWorkload:input_type -> windlass.provider.v1.StopWorkloadRequest
-	22, // 55: windlass.provider.v1.ScalerService.ScaleWorkload:input_type -> windlass.provider.v1.ScaleWorkloadRequest
-	24, // 56: windlass.provider.v1.RestarterService.RestartWorkload:input_type -> windlass.provider.v1.RestartWorkloadRequest
-	26, // 57: windlass.provider.v1.ConfigurerService.ApplyConfig:input_type -> windlass.provider.v1.ApplyConfigRequest
-	28, // 58: windlass.provider.v1.ExecerService.ExecWorkload:input_type -> windlass.provider.v1.ExecWorkloadRequest
-	33, // 59: windlass.provider.v1.LogTailerService.TailLogs:input_type -> windlass.provider.v1.TailLogsRequest
-	35, // 60: windlass.provider.v1.MetricStreamerService.StreamMetrics:input_type -> windlass.provider.v1.StreamMetricsRequest
-	8,  // 61: windlass.provider.v1.WorkloadListerService.ListWorkloads:output_type -> windlass.provider.v1.ListWorkloadsResponse
-	10, // 62: windlass.provider.v1.WorkloadStatuserService.WorkloadStatus:output_type -> windlass.provider.v1.WorkloadStatusResponse
-	19, // 63: windlass.provider.v1.StarterService.StartWorkload:output_type -> windlass.provider.v1.StartWorkloadResponse
-	21, // 64: windlass.provider.v1.StopperService.StopWorkload:output_type -> windlass.provider.v1.StopWorkloadResponse
-	23, // 65: windlass.provider.v1.ScalerService.ScaleWorkload:output_type -> windlass.provider.v1.ScaleWorkloadResponse
-	25, // 66: windlass.provider.v1.RestarterService.RestartWorkload:output_type -> windlass.provider.v1.RestartWorkloadResponse
-	27, // 67: windlass.provider.v1.ConfigurerService.ApplyConfig:output_type -> windlass.provider.v1.ApplyConfigResponse
-	31, // 68: windlass.provider.v1.ExecerService.ExecWorkload:output_type -> windlass.provider.v1.ExecWorkloadResponse
-	34, // 69: windlass.provider.v1.LogTailerService.TailLogs:output_type -> windlass.provider.v1.TailLogsResponse
-	36, // 70: windlass.provider.v1.MetricStreamerService.StreamMetrics:output_type -> windlass.provider.v1.StreamMetricsResponse
-	61, // [61:71] is the sub-list for method output_type
-	51, // [51:61] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	47, // 44: windlass.provider.v1.TailLogsRequest.since:type_name -> google.protobuf.Timestamp
+	49, // 45: windlass.provider.v1.TailLogsItem.entries:type_name -> windlass.provider.v1.LogChunks
+	50, // 46: windlass.provider.v1.TailLogsItem.gap:type_name -> windlass.provider.v1.LogGap
+	34, // 47: windlass.provider.v1.TailLogsResponse.items:type_name -> windlass.provider.v1.TailLogsItem
+	46, // 48: windlass.provider.v1.StreamMetricsRequest.interval:type_name -> google.protobuf.Duration
+	38, // 49: windlass.provider.v1.StreamMetricsResponse.sample:type_name -> windlass.provider.v1.MetricSample
+	51, // 50: windlass.provider.v1.StreamMetricsResponse.failed:type_name -> windlass.provider.v1.Error
+	47, // 51: windlass.provider.v1.MetricSample.at:type_name -> google.protobuf.Timestamp
+	7,  // 52: windlass.provider.v1.WorkloadListerService.ListWorkloads:input_type -> windlass.provider.v1.ListWorkloadsRequest
+	9,  // 53: windlass.provider.v1.WorkloadStatuserService.WorkloadStatus:input_type -> windlass.provider.v1.WorkloadStatusRequest
+	18, // 54: windlass.provider.v1.StarterService.StartWorkload:input_type -> windlass.provider.v1.StartWorkloadRequest
+	20, // 55: windlass.provider.v1.StopperService.StopWorkload:input_type -> windlass.provider.v1.StopWorkloadRequest
+	22, // 56: windlass.provider.v1.ScalerService.ScaleWorkload:input_type -> windlass.provider.v1.ScaleWorkloadRequest
+	24, // 57: windlass.provider.v1.RestarterService.RestartWorkload:input_type -> windlass.provider.v1.RestartWorkloadRequest
+	26, // 58: windlass.provider.v1.ConfigurerService.ApplyConfig:input_type -> windlass.provider.v1.ApplyConfigRequest
+	28, // 59: windlass.provider.v1.ExecerService.ExecWorkload:input_type -> windlass.provider.v1.ExecWorkloadRequest
+	33, // 60: windlass.provider.v1.LogTailerService.TailLogs:input_type -> windlass.provider.v1.TailLogsRequest
+	36, // 61: windlass.provider.v1.MetricStreamerService.StreamMetrics:input_type -> windlass.provider.v1.StreamMetricsRequest
+	8,  // 62: windlass.provider.v1.WorkloadListerService.ListWorkloads:output_type -> windlass.provider.v1.ListWorkloadsResponse
+	10, // 63: windlass.provider.v1.WorkloadStatuserService.WorkloadStatus:output_type -> windlass.provider.v1.WorkloadStatusResponse
+	19, // 64: windlass.provider.v1.StarterService.StartWorkload:output_type -> windlass.provider.v1.StartWorkloadResponse
+	21, // 65: windlass.provider.v1.StopperService.StopWorkload:output_type -> windlass.provider.v1.StopWorkloadResponse
+	23, // 66: windlass.provider.v1.ScalerService.ScaleWorkload:output_type -> windlass.provider.v1.ScaleWorkloadResponse
+	25, // 67: windlass.provider.v1.RestarterService.RestartWorkload:output_type -> windlass.provider.v1.RestartWorkloadResponse
+	27, // 68: windlass.provider.v1.ConfigurerService.ApplyConfig:output_type -> windlass.provider.v1.ApplyConfigResponse
+	31, // 69: windlass.provider.v1.ExecerService.ExecWorkload:output_type -> windlass.provider.v1.ExecWorkloadResponse
+	35, // 70: windlass.provider.v1.LogTailerService.TailLogs:output_type -> windlass.provider.v1.TailLogsResponse
+	37, // 71: windlass.provider.v1.MetricStreamerService.StreamMetrics:output_type -> windlass.provider.v1.StreamMetricsResponse
+	62, // [62:72] is the sub-list for method output_type
+	52, // [52:62] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_windlass_provider_v1_workload_proto_init() }
@@ -3513,22 +3563,22 @@ func file_windlass_provider_v1_workload_proto_init() {
 	file_windlass_provider_v1_workload_proto_msgTypes[32].OneofWrappers = []any{}
 	file_windlass_provider_v1_workload_proto_msgTypes[33].OneofWrappers = []any{}
 	file_windlass_provider_v1_workload_proto_msgTypes[34].OneofWrappers = []any{
-		(*TailLogsResponse_Entry)(nil),
-		(*TailLogsResponse_Gap)(nil),
+		(*TailLogsItem_Entries)(nil),
+		(*TailLogsItem_Gap)(nil),
 	}
-	file_windlass_provider_v1_workload_proto_msgTypes[36].OneofWrappers = []any{
+	file_windlass_provider_v1_workload_proto_msgTypes[37].OneofWrappers = []any{
 		(*StreamMetricsResponse_Sample)(nil),
 		(*StreamMetricsResponse_Warming)(nil),
 		(*StreamMetricsResponse_Failed)(nil),
 	}
-	file_windlass_provider_v1_workload_proto_msgTypes[37].OneofWrappers = []any{}
+	file_windlass_provider_v1_workload_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_windlass_provider_v1_workload_proto_rawDesc), len(file_windlass_provider_v1_workload_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   10,
 		},
