@@ -100,8 +100,10 @@ type DeploymentStatus struct {
 	Stopped  bool `json:"stopped,omitzero"`
 	Restores *int `json:"restores,omitzero"`
 	// Autoscaler, when not nil, owns Desired.
-	Autoscaler *Autoscaler      `json:"autoscaler,omitzero"`
-	Instances  []InstanceStatus `json:"instances,omitzero"`
+	Autoscaler *Autoscaler `json:"autoscaler,omitzero"`
+	// Instances are none where the backend doesn't tell of single ones; then Ready
+	// is nil too, and samples are of the whole workload.
+	Instances []InstanceStatus `json:"instances,omitzero"`
 	// Failure is the last that the backend tells of, also a past one.
 	Failure *WorkloadFailure `json:"failure,omitzero"`
 	// Warnings are sentences for people, such as that the config has drifted from

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -56,12 +58,26 @@ func has(out map[string]*bytes.Buffer, instance, text string) bool {
 	return out[instance] != nil && bytes.Contains(out[instance].Bytes(), []byte(text))
 }
 
+// writers is settled, and returns the names of n instances whose output is read.
+// Where the backend doesn't tell of instances, the output does.
+func (s *suite) writers(t T, path sdk.WorkloadPath, n int) (names []string) {
+	t.Helper()
+	if lists(s.settled(t, path, n)) {
+		return s.instances(t, path, n)
+	}
+	s.eventually(t, "output of as many instances as there are to be", func() bool {
+		names = slices.Sorted(maps.Keys(s.output(t, sdk.TailLogsRequest{Path: path})))
+		return len(names) == n
+	})
+	return names
+}
+
 func checkLogs(s *suite, t T) {
 	if s.h.Line == nil {
 		t.Skipf("the harness knows no line of output")
 	}
 	path := s.h.Make(t, 2)
-	names := s.instances(t, path, 2)
+	names := s.writers(t, path, 2)
 	s.eventually(t, "output of both instances", func() bool {
 		out := s.output(t, sdk.TailLogsRequest{Path: path})
 		for _, in := range names {
@@ -84,7 +100,7 @@ func checkLogsOne(s *suite, t T) {
 		t.Skipf("the harness knows no line of output")
 	}
 	path := s.h.Make(t, 2)
-	one := s.instances(t, path, 2)[1]
+	one := s.writers(t, path, 2)[1]
 	s.eventually(t, "output of one instance", func() bool {
 		return has(s.output(t, sdk.TailLogsRequest{Path: path, Instance: one}), one, s.h.Line(one))
 	})
@@ -105,7 +121,7 @@ func checkLogsFollow(s *suite, t T) {
 		t.Skipf("the harness knows no line of output")
 	}
 	path := s.h.Make(t, 1)
-	first := s.instances(t, path, 1)[0]
+	first := s.writers(t, path, 1)[0]
 	ctx, cancel := s.bounded(t)
 	defer cancel()
 	out := map[string]*bytes.Buffer{}
@@ -147,8 +163,13 @@ func checkLogsAbsent(s *suite, t T) {
 func checkMetrics(s *suite, t T) {
 	path := s.h.Make(t, 2)
 	left := map[string]bool{}
-	for _, in := range s.instances(t, path, 2) {
-		left[in] = true
+	whole := !lists(s.settled(t, path, 2))
+	if whole {
+		left[""] = true // one of the whole workload
+	} else {
+		for _, in := range s.instances(t, path, 2) {
+			left[in] = true
+		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), s.h.Eventually+s.g.Warms)
 	defer cancel()
@@ -156,7 +177,7 @@ func checkMetrics(s *suite, t T) {
 		if err != nil {
 			t.Fatalf("metrics ended with %d instances never measured: %v", len(left), err)
 		}
-		if wrong := badItem(it); wrong != "" || it.Path != path {
+		if wrong := badItem(it, whole); wrong != "" || it.Path != path {
 			t.Fatalf("an item of %s: %s", it.Path, wrong)
 		}
 		if it.Sample != nil {
@@ -169,8 +190,9 @@ func checkMetrics(s *suite, t T) {
 	t.Errorf("metrics ended without an error")
 }
 
-// badItem says what an item of metrics can't be.
-func badItem(it sdk.MetricItem) string {
+// badItem says what an item of metrics can't be. Samples are of the whole workload
+// where the backend doesn't tell of instances.
+func badItem(it sdk.MetricItem, whole bool) string {
 	ways := 0
 	for _, set := range []bool{it.Sample != nil, it.Warming != "", it.Failed != nil} {
 		if set {
@@ -190,7 +212,7 @@ func badItem(it sdk.MetricItem) string {
 		}
 	}
 	switch {
-	case it.Instance == "":
+	case it.Instance == "" && !whole:
 		return "a sample is of no instance"
 	case m.At.IsZero():
 		return "a sample has no time"

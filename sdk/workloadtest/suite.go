@@ -138,6 +138,10 @@ func (s *suite) settled(t T, path sdk.WorkloadPath, n int) sdk.DeploymentStatus 
 	return st
 }
 
+// lists reports whether the backend tells of single instances: one that does tells
+// how many are ready, too.
+func lists(st sdk.DeploymentStatus) bool { return st.Ready != nil || len(st.Instances) > 0 }
+
 // instances is settled, and returns the names of the n instances.
 func (s *suite) instances(t T, path sdk.WorkloadPath, n int) []string {
 	t.Helper()
