@@ -118,7 +118,8 @@ type Error struct {
 	Err error
 }
 
-// Error returns "op: provider NAME: field F: cause (remedy)".
+// Error returns "op: provider NAME: field: cause; remedy". Problems name their fields
+// themselves.
 func (e *Error) Error() string {
 	parts := make([]string, 0, 4)
 	if e.Op != "" {
@@ -127,7 +128,7 @@ func (e *Error) Error() string {
 	if e.Provider != "" {
 		parts = append(parts, "provider "+e.Provider)
 	}
-	if e.Field != "" {
+	if _, named := e.Err.(Problems); e.Field != "" && !named {
 		parts = append(parts, e.Field)
 	}
 	if e.Err != nil {

@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -28,7 +29,8 @@ type ResourceDriver interface {
 	// DeleteResource removes a resource. It is idempotent, and gone is success.
 	DeleteResource(ctx context.Context, r DeleteResourceRequest) (DeleteResourceResult, error)
 	// DiffResource compares what is wanted with what ReadResource gave. It changes
-	// nothing.
+	// nothing. With the empty object as outputs it tells whether CreateResource would
+	// take the spec: what it wouldn't is InvalidArgument, as there, with its Field.
 	DiffResource(ctx context.Context, r DiffResourceRequest) (DiffResourceResult, error)
 	// ScaleResource sets the number of replicas.
 	ScaleResource(ctx context.Context, r ScaleResourceRequest) (ScaleResourceResult, error)
@@ -91,6 +93,21 @@ func (t ResourceType) Has(v ResourceVerb) bool {
 		}
 	}
 	return false
+}
+
+// Refusal says why a verb can't be done with the type; empty where it can.
+func (t ResourceType) Refusal(v ResourceVerb) string {
+	why := t.Refused
+	switch {
+	case t.Has(v):
+		return ""
+	case v == VerbScale:
+		why = "it has no replicas"
+	}
+	if why == "" {
+		return fmt.Sprintf("there is no %s of %s", v, t.Type)
+	}
+	return fmt.Sprintf("there is no %s of %s: %s", v, t.Type, why)
 }
 
 // ResourceSpec is a resource as it is wanted.

@@ -170,10 +170,10 @@ func (f SchemaField) validateObject(at string, raw json.RawMessage, wrong func(s
 }
 
 // Decode checks raw and reads it into a struct with JSON tags. The problems
-// come back as one InvalidArgument error.
+// come back as one InvalidArgument error, in which errors.As finds Problems.
 func (s Schema) Decode(prefix string, raw json.RawMessage, into any) error {
 	if ps := s.Validate(prefix, raw); len(ps) > 0 {
-		return &Error{Code: InvalidArgument, Op: "read " + prefix, Field: ps[0].Field, Err: fmt.Errorf("%s", JoinProblems(ps))}
+		return &Error{Code: InvalidArgument, Op: "read " + prefix, Field: ps[0].Field, Err: Problems(ps)}
 	}
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil

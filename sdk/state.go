@@ -59,6 +59,7 @@ const (
 	ReasonCancelled         Reason = "cancelled"
 	ReasonImagePull         Reason = "image_pull"
 	ReasonInvalidSpec       Reason = "invalid_spec"
+	ReasonRefused           Reason = "refused"
 	ReasonFailedToStart     Reason = "failed_to_start"
 	ReasonStartTimeout      Reason = "start_timeout"
 	ReasonCapacity          Reason = "capacity"
@@ -106,6 +107,7 @@ func makeReasonRules() []ReasonRule {
 		{ReasonCancelled, st(StateCancelled), false, "A cancel was accepted and the job is gone or never started."},
 		{ReasonImagePull, st(StatePending, StateFailed), false, "The image could not be fetched: wrong name, missing rights or unreachable registry."},
 		{ReasonInvalidSpec, st(StateFailed), false, "The backend refused the request or could not start a container from it."},
+		{ReasonRefused, st(StateFailed), false, "A change of a resource or workload isn't possible as things stand: in use, somebody else's, or changed meanwhile."},
 		{ReasonFailedToStart, st(StateFailed), true, "The backend accepted the job and could not start it."},
 		{ReasonStartTimeout, st(StateFailed), true, "The start time-out passed and the job is proven never to have run."},
 		{ReasonCapacity, st(StatePending, StateFailed), false, "The backend has no room at the moment; the same attempt is sent again until the start time-out."},

@@ -32,6 +32,12 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s %q: %s", p.Field, p.Value, p.Message)
 }
 
+// Problems are several, as the cause of one Error: errors.As finds them there.
+type Problems []Problem
+
+// Error returns them in one line.
+func (ps Problems) Error() string { return JoinProblems(ps) }
+
 // ValidateSpec returns what no backend would take: every problem at once, in
 // the order of the fields' names. It reads nothing outside the spec.
 func ValidateSpec(s JobSpec) []Problem {

@@ -84,8 +84,11 @@ func addMember(t *fields, path string, v any) {
 
 // nextForAction are the commands that make sense for a row other than a run's.
 func nextForAction(r ledger.Run) []string {
-	if strings.HasPrefix(r.Action, "svc.") {
+	switch {
+	case strings.HasPrefix(r.Action, "svc."):
 		return []string{"windlass svc status " + r.Target}
+	case strings.HasPrefix(r.Action, "resource."):
+		return []string{"windlass ledger log --target " + quoteArg(r.Target), "windlass resource diff -f FILE " + quoteArg(r.Name)}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +88,8 @@ func TestAskedOfOddRecords(t *testing.T) {
 	if v := viewSpec(ledger.Run{Action: "svc.exec", Spec: []byte(`{"command":"words"}`)}); v == nil {
 		t.Error("a command that isn't a list hides the record")
 	}
-	if next := nextFor(ledger.Run{Action: "resource.create", Target: "t", State: sdk.StateSucceeded}, false); len(next) > 0 {
+	next := nextFor(ledger.Run{Action: "resource.create", Target: "aws.log_group/a b", Name: "a b", State: sdk.StateFailed, Reason: sdk.ReasonInfrastructure}, false)
+	if want := []string{"windlass ledger log --target 'aws.log_group/a b'", "windlass resource diff -f FILE 'a b'"}; !slices.Equal(next, want) {
 		t.Errorf("a resource's row has the next commands %q", next)
 	}
 }

@@ -148,6 +148,9 @@ func resourceEntries() []Entry {
 		{control.ErrResourceUnconfirmed, "Nothing says whether the change was made.",
 			"The reply was lost, and what is there now doesn't prove it: the call may still arrive, or somebody else may have changed the same thing. It is never sent again by itself.",
 			"Look with windlass resource read and diff, and apply again: what is as wanted is left alone."},
+		{control.ErrResourceRefused, "The provider wouldn't make this change.",
+			"Its type has no such change, or what is there was made by somebody else, or belongs to another owner. No call was made, and nothing was changed.",
+			"The message says which. windlass provider describe shows what each type can do; what others made is changed where it was made."},
 		{control.ErrResourceBusy, "Another change of the same resource goes on.",
 			"Changes of one resource come one after the other. The message names who began the one that goes on.",
 			"Wait for it and repeat the command. windlass ledger log --target TYPE/NAME shows the changes."},
@@ -277,6 +280,8 @@ func reasonRemedy(r sdk.Reason) string {
 		return "check the image's name, and that the provider may pull it"
 	case sdk.ReasonInvalidSpec:
 		return "correct what the provider's words name"
+	case sdk.ReasonRefused:
+		return "change what the message says stands against it, and ask again"
 	case sdk.ReasonFailedToStart:
 		return "read the provider's words; --retries lets it try again"
 	case sdk.ReasonStartTimeout:

@@ -125,7 +125,7 @@ func (o *ledgerLogOptions) run(ctx context.Context, filter ledger.RunFilter) err
 		return o.listEvents(ctx, store, filter)
 	}
 	views := []RunView{}
-	t := &table{head: []string{"WHEN", "WHO", "ACTION", "RUN", "PROVIDER", "OUTCOME", "TARGET"}, flex: 6}
+	t := &table{head: []string{"WHEN", "WHO", "ACTION", "ID", "PROVIDER", "OUTCOME", "TARGET"}, flex: 6}
 	for r, err := range store.Runs(ctx, filter) {
 		if err != nil {
 			return fmt.Errorf("read ledger: %w", err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -113,7 +114,8 @@ func (o *resourceOptions) completeNames(cmd *cobra.Command, _ []string, _ string
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// entries reads the file and checks what was chosen of it, before anything is opened.
+// entries reads the file, checks all of it before anything is opened, and returns what
+// was chosen of it.
 func (o *resourceOptions) entries(ctx context.Context) ([]resource.Entry, error) {
 	c, err := o.f.cfg()
 	if err != nil {
@@ -128,7 +130,7 @@ func (o *resourceOptions) entries(ctx context.Context) ([]resource.Entry, error)
 		return nil, err
 	}
 	drivers := o.f.Drivers()
-	return chosen, resource.Check(file, chosen, func(name string) (*sdk.Driver, error) {
+	return chosen, resource.Check(file, func(name string) (*sdk.Driver, error) {
 		p, err := c.Provider(name)
 		if err != nil {
 			return nil, err
@@ -142,7 +144,7 @@ func (o *resourceOptions) entries(ctx context.Context) ([]resource.Entry, error)
 
 // each opens the engine and does something with each entry. The first failure ends it:
 // what follows may depend on what failed.
-func (o *resourceOptions) each(ctx context.Context, entries []resource.Entry, do func(e Engine, r control.ResourceRequest) error) error {
+func (o *resourceOptions) each(ctx context.Context, entries []resource.Entry, do func(i int, e Engine, r control.ResourceRequest) error) error {
 	c, err := o.f.cfg()
 	if err != nil {
 		return err
@@ -152,12 +154,8 @@ func (o *resourceOptions) each(ctx context.Context, entries []resource.Entry, do
 		return err
 	}
 	for i, e := range entries {
-		if err := do(s.Engine, control.ResourceRequest{Provider: e.Provider, Spec: e.Spec, Actor: c.Actor}); err != nil {
-			err = fmt.Errorf("%s %s: %w", e.Spec.Type, e.Spec.Name, err)
-			if i > 0 {
-				o.f.Streams.note("%d of %d were done before the failure", i, len(entries))
-			}
-			return err
+		if err := do(i, s.Engine, control.ResourceRequest{Provider: e.Provider, Spec: e.Spec, Actor: c.Actor}); err != nil {
+			return fmt.Errorf("%s %s: %w", e.Spec.Type, e.Spec.Name, err)
 		}
 	}
 	return nil
@@ -178,7 +176,7 @@ func (o *resourceOptions) read(ctx context.Context) error {
 	}
 	views := []ResourceView{}
 	missing := false
-	err = o.each(ctx, entries, func(e Engine, r control.ResourceRequest) error {
+	err = o.each(ctx, entries, func(_ int, e Engine, r control.ResourceRequest) error {
 		v := ResourceView{Name: r.Spec.Name, Type: r.Spec.Type, Provider: r.Provider}
 		st, err := e.ReadResource(ctx, r)
 		switch {
@@ -212,44 +210,70 @@ func (o *resourceOptions) show(views any, print func() error) error {
 func newResourceDiff(f *Factory, runF func(context.Context, *resourceOptions) error) *cobra.Command {
 	o := &resourceOptions{f: f}
 	return o.verb("diff -f FILE [NAME...]", "Show what apply would change",
-		`Show what apply would do and why. Nothing is changed. The exit code is 1 when there
-is something to do.`,
+		`Show what apply would do and why, and what it would refuse. Nothing is changed. The
+exit code is 1 when there is something to do.`,
 		"  windlass resource diff -f resources.yaml backend", o.diff, runF)
 }
 
 func (o *resourceOptions) diff(ctx context.Context) error {
-	plans, err := o.plans(ctx)
-	if err == nil {
-		err = o.show(plans, func() error { return printPlans(o.f.Streams, plans) })
+	entries, err := o.entries(ctx)
+	if err != nil {
+		return err
 	}
-	if err == nil && slices.ContainsFunc(plans, func(p ResourcePlanView) bool { return p.Action != string(control.ResourceNothing) }) {
+	plans, err := o.plans(ctx, entries)
+	if err == nil {
+		err = o.showPlans(plans)
+	}
+	if err == nil && slices.ContainsFunc(plans, func(p resourcePlan) bool { return p.Action != control.ResourceNothing }) {
 		err = exitError{ExitFaults}
 	}
 	return err
 }
 
-func (o *resourceOptions) plans(ctx context.Context) ([]ResourcePlanView, error) {
-	entries, err := o.entries(ctx)
-	if err != nil {
-		return nil, err
-	}
-	plans := []ResourcePlanView{}
-	err = o.each(ctx, entries, func(e Engine, r control.ResourceRequest) error {
+// resourcePlan is what apply would do with an entry.
+type resourcePlan struct {
+	control.ResourcePlan
+	entry resource.Entry
+}
+
+// plans asks each entry's provider what apply would do. Values that providers don't take
+// are the file's, and come back all at once.
+func (o *resourceOptions) plans(ctx context.Context, entries []resource.Entry) ([]resourcePlan, error) {
+	var plans []resourcePlan
+	var wrong []resource.Finding
+	err := o.each(ctx, entries, func(i int, e Engine, r control.ResourceRequest) error {
 		p, err := e.DiffResource(ctx, r)
 		if err != nil {
 			return err
 		}
-		plans = append(plans, viewPlan(r, p))
+		for _, problem := range p.Problems {
+			if problem.Code == sdk.InvalidArgument {
+				wrong = append(wrong, resource.Finding{Entry: entries[i], Problem: problem, ID: resource.ErrFile})
+			}
+		}
+		plans = append(plans, resourcePlan{p, entries[i]})
 		return nil
 	})
+	if len(wrong) > 0 {
+		err = errors.Join(resource.Refuse("compare resources", wrong), err)
+	}
 	return plans, err
+}
+
+func (o *resourceOptions) showPlans(plans []resourcePlan) error {
+	views := make([]ResourcePlanView, len(plans))
+	for i, p := range plans {
+		views[i] = viewPlan(p)
+	}
+	return o.show(views, func() error { return printPlans(o.f.Streams, views) })
 }
 
 func newResourceApply(f *Factory, runF func(context.Context, *resourceOptions) error) *cobra.Command {
 	o := &resourceOptions{f: f}
 	cmd := o.verb("apply -f FILE [NAME...]", "Make resources as the file says",
 		`Make what isn't there, change what differs, and leave what is as wanted, in the
-file's order. The first failure ends it.
+file's order. Nothing is done before all of it is known to be possible, as far as the
+providers can tell; the first failure ends it then.
 
 Where another resource is needed in the place of one that is there, nothing at all is
 done without --yes: deleting a resource takes what is in it.`,
@@ -260,43 +284,46 @@ done without --yes: deleting a resource takes what is in it.`,
 }
 
 func (o *resourceOptions) apply(ctx context.Context) error {
-	if o.dryRun {
-		plans, err := o.plans(ctx)
-		if err != nil {
-			return err
-		}
-		return o.show(plans, func() error { return printPlans(o.f.Streams, plans) })
-	}
 	entries, err := o.entries(ctx)
 	if err != nil {
 		return err
 	}
-	if !o.yes {
-		if err := o.noReplacement(ctx, entries); err != nil {
-			return err
-		}
+	plans, err := o.plans(ctx, entries)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return o.showPlans(plans)
+	}
+	if err := o.possible(plans); err != nil {
+		return err
 	}
 	return o.change(ctx, entries, func(e Engine, r control.ResourceRequest) (control.ResourceOutcome, error) {
 		return e.ApplyResource(ctx, r, o.yes)
 	})
 }
 
-// noReplacement refuses before anything is done what would delete something.
-func (o *resourceOptions) noReplacement(ctx context.Context, entries []resource.Entry) error {
-	var names []string
-	err := o.each(ctx, entries, func(e Engine, r control.ResourceRequest) error {
-		p, err := e.DiffResource(ctx, r)
-		if err == nil && p.Action == control.ResourceReplace {
-			names = append(names, r.Spec.Type+" "+r.Spec.Name)
+// possible refuses, before anything is done, what would fail or delete something.
+func (o *resourceOptions) possible(plans []resourcePlan) error {
+	var refused []resource.Finding
+	var replaced []string
+	for _, p := range plans {
+		for _, problem := range p.Problems {
+			refused = append(refused, resource.Finding{Entry: p.entry, Problem: problem, ID: control.ErrResourceRefused})
 		}
-		return err
-	})
-	if err == nil && len(names) > 0 {
-		err = &sdk.Error{Code: sdk.FailedPrecondition, Op: "apply resources", ID: control.ErrResourceReplace,
-			Remedy: "windlass resource diff shows why; --yes deletes what is there, and makes another",
-			Err:    fmt.Errorf("another is needed in the place of %s; nothing was changed", strings.Join(names, ", "))}
+		if p.Action == control.ResourceReplace {
+			replaced = append(replaced, p.entry.Spec.Type+" "+p.entry.Spec.Name)
+		}
 	}
-	return err
+	if len(refused) > 0 {
+		return resource.Refuse("apply resources", refused)
+	}
+	if len(replaced) == 0 || o.yes {
+		return nil
+	}
+	return &sdk.Error{Code: sdk.FailedPrecondition, Op: "apply resources", ID: control.ErrResourceReplace,
+		Remedy: "windlass resource diff shows why; --yes deletes what is there, and makes another",
+		Err:    fmt.Errorf("another is needed in the place of %s; nothing was changed", strings.Join(replaced, ", "))}
 }
 
 func newResourceDelete(f *Factory, runF func(context.Context, *resourceOptions) error) *cobra.Command {
@@ -332,9 +359,12 @@ func (o *resourceOptions) delete(ctx context.Context) error {
 // change makes a change of each entry, and tells of each as soon as it is made.
 func (o *resourceOptions) change(ctx context.Context, entries []resource.Entry, do func(e Engine, r control.ResourceRequest) (control.ResourceOutcome, error)) error {
 	views := []ResourceChangeView{}
-	err := o.each(ctx, entries, func(e Engine, r control.ResourceRequest) error {
+	err := o.each(ctx, entries, func(i int, e Engine, r control.ResourceRequest) error {
 		out, err := do(e, r)
 		if err != nil {
+			if i > 0 {
+				o.f.Streams.note("%d of %d were done before the failure", i, len(entries))
+			}
 			return err
 		}
 		v := viewChange(r, out)
@@ -381,7 +411,7 @@ func (o *resourceOptions) health(ctx context.Context) error {
 		return err
 	}
 	views := []ResourceHealthView{}
-	err = o.each(ctx, entries, func(e Engine, r control.ResourceRequest) error {
+	err = o.each(ctx, entries, func(_ int, e Engine, r control.ResourceRequest) error {
 		h, err := e.HealthCheckResource(ctx, r)
 		if sdk.CodeOf(err) == sdk.NotFound {
 			h, err = sdk.HealthCheckResourceResult{Message: "it isn't there"}, nil
@@ -413,7 +443,7 @@ func (o *resourceOptions) troubleshoot(ctx context.Context) error {
 		return err
 	}
 	views := []ResourceTroubleView{}
-	err = o.each(ctx, entries, func(e Engine, r control.ResourceRequest) error {
+	err = o.each(ctx, entries, func(_ int, e Engine, r control.ResourceRequest) error {
 		ds, err := e.TroubleshootResource(ctx, r, o.message)
 		if err == nil {
 			views = append(views, viewTrouble(r, ds))

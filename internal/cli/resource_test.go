@@ -48,7 +48,7 @@ func (k *keeping) on(f *Factory) {
 			return nil, err
 		}
 		shelf := one{control.Backend{Name: "shelf", Provider: p, Driver: &d}}
-		e, err := control.New(ctx, control.Options{Store: r.Store, Logs: logs, Providers: shelf, StateDir: r.StateDir, Actor: r.Config.Actor})
+		e, err := control.New(ctx, control.Options{Store: r.Store, Logs: logs, Providers: shelf, StateDir: r.StateDir, Owner: "me", Actor: r.Config.Actor})
 		if err != nil {
 			return nil, err
 		}
@@ -228,20 +228,106 @@ func TestResourceMistakes(t *testing.T) {
 	}
 }
 
+// TestResourceChecksAllFirst: what is wrong anywhere in the file, or is known to be
+// refused, is told all at once with its place, and nothing is done before.
+func TestResourceChecksAllFirst(t *testing.T) {
+	k := newKeeping(t)
+	if err := k.cloud.ForgeResource("theirs"); err != nil {
+		t.Fatal(err)
+	}
+	k.file("r.yaml", "resources:\n"+
+		"  - {name: good, type: fake.box, provider: shelf}\n"+
+		"  - {name: sized, type: fake.box, provider: shelf, size: large}\n"+
+		"  - {name: hinted, type: fake.box, provider: shelf, hints: {cpu: \"2\"}}\n")
+	for _, verb := range []string{"diff", "apply"} {
+		k.res(ExitWindlass, verb)
+		for _, want := range []string{"resources: 2 problems", "r.yaml:3:58: resources[1].size: a box has no size", "r.yaml:4:", "resources[2]", "windlass explain resource.file"} {
+			if e := k.err.String(); !strings.Contains(e, want) {
+				t.Errorf("%s lacks %q: %s", verb, want, e)
+			}
+		}
+	}
+	// A name that was chosen hides nothing of what the whole file is checked for.
+	k.file("r.yaml", "resources:\n  - {name: good, type: fake.box, provider: shelf}\n  - {name: bad, type: fake.bix, provider: shelf}\n")
+	k.res(ExitWindlass, "apply", "good")
+	if e := k.err.String(); !strings.Contains(e, "r.yaml:3:23: resources[1].type") {
+		t.Errorf("apply of one: %s", e)
+	}
+	k.file("r.yaml", "resources:\n"+
+		"  - {name: good, type: fake.box, provider: shelf}\n"+
+		"  - {name: theirs, type: fake.box, provider: shelf, config: {items: 2}}\n"+
+		"  - {name: nowhere, type: fake.place, provider: shelf}\n")
+	if out := k.res(ExitFaults, "diff"); !strings.Contains(out, "theirs on shelf: update") || !strings.Contains(out, "apply would refuse it: is there, and wasn't made by windlass resource") ||
+		!strings.Contains(out, "nowhere on shelf: create") || !strings.Contains(out, "apply would refuse it: there is no create of fake.place") {
+		t.Errorf("diff: %s", out)
+	}
+	out := k.res(ExitFaults, "diff", "--json")
+	validate(t, out)
+	if v := decode[[]ResourcePlanView](t, out); len(v) != 3 || len(v[0].Refused) != 0 || len(v[1].Refused) != 1 || len(v[2].Refused) != 1 {
+		t.Errorf("diff: %s", out)
+	}
+	k.res(ExitWindlass, "apply", "--yes")
+	for _, want := range []string{"apply resources: 2 problems", "r.yaml:3:12: resources[1].name", "r.yaml:4:", "resources[2].type", "windlass explain resource.refused"} {
+		if e := k.err.String(); !strings.Contains(e, want) {
+			t.Errorf("apply lacks %q: %s", want, e)
+		}
+	}
+	if n := k.cloud.Calls(fake.OpCreateResource) + k.cloud.Calls(fake.OpUpdateResource); n != 0 || k.rows() != 0 {
+		t.Errorf("%d calls, %d rows", n, k.rows())
+	}
+}
+
+// TestResourceRows: what the ledger has of a resource reads as what it is, no job.
+func TestResourceRows(t *testing.T) {
+	k := newKeeping(t)
+	k.file("r.yaml", "resources:\n  - {name: good, type: fake.box, provider: shelf}\n")
+	row := decode[[]ResourceChangeView](t, k.res(0, "apply", "--json"))[0].Rows[0]
+	k.cloud.Inject(fake.Fault{Op: fake.OpDeleteResource, Kind: fake.FaultError, Status: 412})
+	k.res(ExitWindlass, "delete", "--yes")
+	status := func(id string, args ...string) string {
+		t.Helper()
+		if got := k.runIn(t.Context(), k.on, append([]string{"status", id}, args...)...); got != 0 {
+			t.Fatalf("status: exit %d: %s", got, k.err.String())
+		}
+		return k.out.String()
+	}
+	text := status(row)
+	for _, want := range []string{"It was done.", "resource.create fake.box/good", "windlass ledger log --target fake.box/good", "windlass resource diff -f FILE good"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("status lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "process") || strings.Contains(text, "code") || strings.Contains(text, "rerun") {
+		t.Errorf("status reads like a job's:\n%s", text)
+	}
+	out := status(row, "--json")
+	validate(t, out)
+	if v := decode[RunView](t, out); v.Exit != nil || v.ExitCode != nil {
+		t.Errorf("it has an exit code: %s", out)
+	}
+	if got := k.runIn(t.Context(), k.on, "ledger", "log"); got != 0 || !strings.Contains(k.out.String(), "failed (refused)") || strings.Contains(k.out.String(), "RUN") {
+		t.Errorf("ledger log: exit %d\n%s", got, k.out.String())
+	}
+	// Nothing to delete is nothing on record.
+	k.res(0, "delete", "--yes")
+	n := k.rows()
+	if out := k.res(0, "delete", "--yes"); !strings.Contains(out, "good on shelf: nothing") || k.rows() != n {
+		t.Errorf("delete of nothing: %s, %d rows, were %d", out, k.rows(), n)
+	}
+}
+
 // TestResourceFailureStops: the first failure ends it, says what was done before, and
 // leaves what follows alone.
 func TestResourceFailureStops(t *testing.T) {
 	k := newKeeping(t)
 	k.file("r.yaml", shelfFile+"  - {name: third, type: fake.box, provider: shelf}\n")
-	if err := k.cloud.ForgeResource("second"); err != nil {
-		t.Fatal(err)
-	}
+	k.cloud.Inject(fake.Fault{Op: fake.OpCreateResource, Kind: fake.FaultError, Status: 412, Nth: 2})
 	k.res(ExitWindlass, "apply")
 	if e := k.err.String(); !strings.Contains(e, "1 of 3 were done before the failure") || !strings.Contains(e, "fake.box second") {
 		t.Errorf("%s", e)
 	}
-	if n := k.cloud.Calls(fake.OpCreateResource); n != 1 {
-		t.Errorf("%d were made", n)
+	if n := k.cloud.Calls(fake.OpCreateResource); n != 2 {
+		t.Errorf("%d calls, want that of the first and the refused one", n)
 	}
 	// A lost call is told as one that proves nothing.
 	k.file("r.yaml", "resources:\n  - {name: third, type: fake.box, provider: shelf}\n")
@@ -251,7 +337,7 @@ func TestResourceFailureStops(t *testing.T) {
 	if !strings.Contains(k.out.String(), "resource.unconfirmed") {
 		t.Errorf("%s", k.out.String())
 	}
-	if n := k.cloud.Calls(fake.OpCreateResource); n != 2 {
+	if n := k.cloud.Calls(fake.OpCreateResource); n != 3 {
 		t.Errorf("%d calls", n)
 	}
 }

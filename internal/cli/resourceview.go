@@ -38,6 +38,7 @@ type ResourcePlanView struct {
 	Provider string               `json:"provider" doc:"Where it is."`
 	Action   string               `json:"action" doc:"nothing, create, update or replace."`
 	Changes  []ResourceMemberView `json:"changes" doc:"What differs; empty where nothing is there yet."`
+	Refused  []string             `json:"refused,omitzero" doc:"Why apply would refuse that; absent is that nothing is known against it."`
 }
 
 // ResourceMemberView is one member that differs.
@@ -48,10 +49,14 @@ type ResourceMemberView struct {
 	ForceNew bool            `json:"force_new" doc:"This alone needs another resource in its place."`
 }
 
-func viewPlan(r control.ResourceRequest, p control.ResourcePlan) ResourcePlanView {
-	v := ResourcePlanView{Name: r.Spec.Name, Type: r.Spec.Type, Provider: r.Provider, Action: string(p.Action), Changes: []ResourceMemberView{}}
+func viewPlan(p resourcePlan) ResourcePlanView {
+	e := p.entry
+	v := ResourcePlanView{Name: e.Spec.Name, Type: e.Spec.Type, Provider: e.Provider, Action: string(p.Action), Changes: []ResourceMemberView{}}
 	for _, c := range p.Changes {
 		v.Changes = append(v.Changes, ResourceMemberView{Path: c.Path, Old: c.Old, New: c.New, ForceNew: c.ForceNew})
+	}
+	for _, problem := range p.Problems {
+		v.Refused = append(v.Refused, problem.Message)
 	}
 	return v
 }
@@ -61,7 +66,7 @@ type ResourceChangeView struct {
 	Name       string          `json:"name" doc:"Name in the file."`
 	Type       string          `json:"type" doc:"Its type."`
 	Provider   string          `json:"provider" doc:"Where it is."`
-	Action     string          `json:"action" doc:"nothing, create, update, replace, delete or scale."`
+	Action     string          `json:"action" doc:"nothing, create, update, replace, delete or scale; nothing is that it was as wanted, or not there to be deleted."`
 	Rows       []string        `json:"rows" doc:"IDs of the ledger's rows of the calls that were made."`
 	ProviderID string          `json:"provider_id,omitzero" doc:"The provider's own name of it."`
 	Status     string          `json:"status,omitzero" doc:"The provider's word for its state."`
@@ -137,6 +142,11 @@ func printPlans(s *Streams, plans []ResourcePlanView) error {
 				why = " (needs another)"
 			}
 			if _, err := fmt.Fprintf(s.Out, "  %s: %s -> %s%s\n", clean(c.Path), memberWords(c.Old), memberWords(c.New), why); err != nil {
+				return err
+			}
+		}
+		for _, why := range p.Refused {
+			if _, err := fmt.Fprintf(s.Out, "  apply would refuse it: %s\n", clean(why)); err != nil {
 				return err
 			}
 		}

@@ -114,7 +114,7 @@ func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, removed, 
 	t.add("Run", r.ID.String())
 	t.add("Name", r.Name)
 	t.styled("State", stateWords(r), stateStyle(r.State))
-	t.add("Why", whyWords(r.State, r.Reason))
+	t.add("Why", whyOf(r))
 	t.add("Message", r.Message)
 	if r.CancelBy != "" {
 		t.add("Cancel", "asked for by "+r.CancelBy+" "+ago(now, r.CancelAt)+because(r.CancelWhy))

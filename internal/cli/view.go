@@ -27,7 +27,7 @@ type RunView struct {
 	Signal      string        `json:"signal,omitzero" doc:"Name of the signal that ended it."`
 	OOM         bool          `json:"oom_observed" doc:"A process of the job was killed for memory."`
 	Message     string        `json:"message,omitzero" doc:"One line of the provider or of Windlass."`
-	Exit        *int          `json:"exit" doc:"Exit code of windlass run and wait for this outcome; null before the end."`
+	Exit        *int          `json:"exit" doc:"Exit code of windlass run and wait for this outcome; null before the end, and of what is no run."`
 	Phase       ledger.Phase  `json:"phase,omitzero" doc:"How far the latest attempt has come."`
 	Attempt     int           `json:"attempt" doc:"Number of the latest attempt; 0 before the first."`
 	LogVerdict  sdk.Verdict   `json:"log_verdict,omitzero" doc:"How much of the output was captured."`
@@ -69,11 +69,11 @@ type AttemptView struct {
 // viewRun shows a run without its attempts.
 func viewRun(r ledger.Run, last *ledger.Attempt) RunView {
 	v := RunView{ID: r.ID.String(), Name: r.Name, Action: r.Action, Target: r.Target, Provider: r.Provider,
-		Identity: r.Identity.String(), Actor: r.Actor, State: r.State, Reason: r.Reason, Why: whyWords(r.State, r.Reason),
+		Identity: r.Identity.String(), Actor: r.Actor, State: r.State, Reason: r.Reason, Why: whyOf(r),
 		ExitCode: r.ExitCode, Signal: r.Signal, OOM: r.OOM, Message: r.Message, Phase: r.Phase, Attempt: r.Attempt,
 		LogVerdict: r.Verdict, RequestedAt: r.RequestedAt.UTC(), StartedAt: timeOrNil(r.StartedAt), EndedAt: timeOrNil(r.EndedAt),
 		FinishedAt: timeOrNil(r.FinishedAt), CancelBy: r.CancelBy, CancelWhy: r.CancelWhy, RequestID: r.RequestID, SpecHash: r.SpecHash}
-	if r.State.Terminal() {
+	if r.State.Terminal() && isRun(r) {
 		exit := outcomeOf(r, last).exit()
 		v.Exit = &exit
 	}
@@ -185,6 +185,35 @@ func whyWords(state sdk.JobState, reason sdk.Reason) string {
 		return ""
 	}
 	return rule.Doc
+}
+
+// whyOf says why a row is in its state.
+func whyOf(r ledger.Run) string {
+	if isRun(r) {
+		return whyWords(r.State, r.Reason)
+	}
+	return actionWords(r.State, r.Reason)
+}
+
+// actionWords is whyWords for a row that is no run: it has no process that ends.
+func actionWords(state sdk.JobState, reason sdk.Reason) string {
+	switch {
+	case state == sdk.StatePending:
+		return "It has been asked for, and no outcome is on record yet."
+	case state == sdk.StateRunning:
+		return "It goes on."
+	case reason == sdk.ReasonCompleted:
+		return "It was done."
+	case reason == sdk.ReasonInvalidSpec:
+		return "The provider doesn't take what was asked for."
+	case reason == sdk.ReasonCancelled:
+		return "It was ended before it was done."
+	case reason == sdk.ReasonSubmitUnconfirmed:
+		return "The reply was lost, and nothing proves whether it was done."
+	case reason == sdk.ReasonLost:
+		return "Whoever asked for it has ended before the outcome was known: it may have been done."
+	}
+	return whyWords(state, reason)
 }
 
 // stateWords is a state with what matters of it: failed (exit 3), unknown

@@ -185,9 +185,22 @@ func (e *Engine) beginRow(ctx context.Context, row ledger.Requested, back Backen
 func (a action) end(ctx context.Context, callErr error, detail map[string]string) error {
 	c := ledger.Change{V: ledger.ChangeVersion, State: sdk.StateSucceeded, Reason: reason(sdk.ReasonCompleted), Finished: true, Detail: detail}
 	if callErr != nil {
-		c.State, c.Reason, c.Message = sdk.StateFailed, reason(refusalReason(callErr)), text(a.words(callErr))
+		c.State, c.Reason, c.Message = sdk.StateFailed, reason(changeReason(callErr)), text(a.words(callErr))
 	}
 	return a.close(ctx, c, callErr)
+}
+
+// changeReason is refusalReason for what isn't a job: the state of what was to be
+// changed is no fault of the request.
+func changeReason(err error) sdk.Reason {
+	r := refusalReason(err)
+	switch sdk.CodeOf(err) {
+	case sdk.FailedPrecondition, sdk.Aborted, sdk.AlreadyExists, sdk.NotFound:
+		if !sdk.IsUnreached(err) && (r == sdk.ReasonInvalidSpec || r == sdk.ReasonInfrastructure) {
+			return sdk.ReasonRefused
+		}
+	}
+	return r
 }
 
 // doubt records that nothing proves whether the call did what it should, and returns

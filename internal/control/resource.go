@@ -22,6 +22,8 @@ const (
 	ErrResourceReplace = "resource.replace"
 	// ErrResourceBusy is a change while another of the same resource goes on.
 	ErrResourceBusy = "resource.busy"
+	// ErrResourceRefused is a change that the provider is known not to make.
+	ErrResourceRefused = "resource.refused"
 )
 
 // ResourceRequest says which resource, and how it is wanted.
@@ -58,15 +60,6 @@ const (
 	ResourceDelete  ResourceAction = "delete"
 	ResourceScale   ResourceAction = "scale"
 )
-
-// ResourcePlan is what apply would do and why.
-type ResourcePlan struct {
-	Action ResourceAction
-	// Current is nil where nothing is there.
-	Current *ResourceState
-	// Changes have the values of sensitive members masked.
-	Changes []sdk.FieldChange
-}
 
 // ResourceOutcome is what a change did.
 type ResourceOutcome struct {
@@ -211,46 +204,6 @@ func (e *Engine) TroubleshootResource(ctx context.Context, req ResourceRequest, 
 		d.Cause, d.Detail = e.o.Redact(d.Cause), e.o.Redact(d.Detail)
 	}
 	return res.Diagnostics, c.fail(err)
-}
-
-// DiffResource works out what ApplyResource would do. It changes nothing.
-func (e *Engine) DiffResource(ctx context.Context, req ResourceRequest) (ResourcePlan, error) {
-	c, err := e.resource(ctx, req)
-	if err != nil {
-		return ResourcePlan{}, err
-	}
-	plan, _, err := c.plan(ctx)
-	return plan, err
-}
-
-// plan also returns what there is, unmasked.
-func (c *resourceCall) plan(ctx context.Context) (ResourcePlan, sdk.ResourceOutput, error) {
-	now, err := c.read(ctx)
-	if sdk.CodeOf(err) == sdk.NotFound {
-		return ResourcePlan{Action: ResourceCreate}, sdk.ResourceOutput{}, nil
-	}
-	if err != nil {
-		return ResourcePlan{}, sdk.ResourceOutput{}, err
-	}
-	st := c.state(now)
-	plan := ResourcePlan{Action: ResourceNothing, Current: &st}
-	d, err := c.diff(ctx, now.Output)
-	if err != nil {
-		return ResourcePlan{}, sdk.ResourceOutput{}, err
-	}
-	switch {
-	case d.NeedsReplace:
-		plan.Action = ResourceReplace
-	case d.NeedsUpdate:
-		plan.Action = ResourceUpdate
-	}
-	plan.Changes = c.mask.changes(d.Changes)
-	return plan, now.Output, nil
-}
-
-func (c *resourceCall) diff(ctx context.Context, now sdk.ResourceOutput) (sdk.DiffResourceResult, error) {
-	d, err := resourceAsk(ctx, c, "compare resource", sdk.DiffResourceRequest{Desired: c.req.Spec, Current: now}, c.d.DiffResource)
-	return d, c.fail(err)
 }
 
 // settleTime bounds reading back after a lost reply.

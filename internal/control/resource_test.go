@@ -132,10 +132,13 @@ func TestResourceLife(t *testing.T) {
 // TestF89NoRowNoResourceChange: where the ledger takes no row, no call is made.
 func TestF89NoRowNoResourceChange(t *testing.T) {
 	w := newWorld(t)
+	w.apply(w.engine(), box("a", "{}"), false)
 	w.count = func(s ledger.Store) ledger.Store { return refusing{s} }
 	e := w.engine()
-	if _, err := e.ApplyResource(w.ctx(), box("a", "{}"), false); sdk.CodeOf(err) != sdk.ResourceExhausted {
-		t.Errorf("apply: %v", err)
+	for _, req := range []control.ResourceRequest{box("b", "{}"), box("a", `{"items":3}`)} {
+		if _, err := e.ApplyResource(w.ctx(), req, false); sdk.CodeOf(err) != sdk.ResourceExhausted {
+			t.Errorf("apply %s: %v", req.Spec.Name, err)
+		}
 	}
 	if _, err := e.DeleteResource(w.ctx(), box("a", "{}")); sdk.CodeOf(err) != sdk.ResourceExhausted {
 		t.Errorf("delete: %v", err)
@@ -143,8 +146,8 @@ func TestF89NoRowNoResourceChange(t *testing.T) {
 	if _, err := e.ScaleResource(w.ctx(), box("a", "{}"), 2); sdk.CodeOf(err) != sdk.ResourceExhausted {
 		t.Errorf("scale: %v", err)
 	}
-	for _, op := range []fake.Op{fake.OpCreateResource, fake.OpUpdateResource, fake.OpDeleteResource, fake.OpScaleResource} {
-		if n := w.cloud.Calls(op); n != 0 {
+	for op, want := range map[fake.Op]int{fake.OpCreateResource: 1, fake.OpUpdateResource: 0, fake.OpDeleteResource: 0, fake.OpScaleResource: 0} {
+		if n := w.cloud.Calls(op); n != want {
 			t.Errorf("%s was called %d times", op, n)
 		}
 	}
@@ -291,36 +294,95 @@ func TestResourceBusy(t *testing.T) {
 	}
 }
 
-// TestResourceRefusals are told as they are, with a row that failed.
+// TestResourceRefusals: what is known to be impossible is told by the plan and refused in
+// the same words, before a row is written and a call made.
 func TestResourceRefusals(t *testing.T) {
 	w := newWorld(t)
 	e := w.engine()
-	place := control.ResourceRequest{Provider: "fake", Actor: "me", Spec: sdk.ResourceSpec{Name: fake.PlaceName, Type: fake.TypePlace}}
-	out, err := e.DeleteResource(w.ctx(), place)
-	if sdk.CodeOf(err) != sdk.Unimplemented || len(out.Rows) != 1 || !strings.Contains(err.Error(), "provisioned elsewhere") {
-		t.Fatalf("delete a place: %+v, %v", out, err)
-	}
-	if run, _ := w.rowOf(out.Rows[0]); run.State != sdk.StateFailed || run.Open() {
-		t.Errorf("row %+v", run)
-	}
-	if st, err := e.ReadResource(w.ctx(), place); err != nil || st.Output.Name != fake.PlaceName {
-		t.Errorf("read a place: %+v, %v", st, err)
-	}
-	bad := place
-	bad.Spec.Type = "fake.bix"
-	if _, err := e.ApplyResource(w.ctx(), bad, false); sdk.CodeOf(err) != sdk.InvalidArgument {
-		t.Errorf("an unknown type: %v", err)
-	}
 	if err := w.cloud.ForgeResource("theirs"); err != nil {
 		t.Fatal(err)
+	}
+	place := func(name string) control.ResourceRequest {
+		return control.ResourceRequest{Provider: "fake", Actor: "me", Spec: sdk.ResourceSpec{Name: name, Type: fake.TypePlace}}
+	}
+	unknown := place("x")
+	unknown.Spec.Type = "fake.bix"
+	sized := box("b", "{}")
+	sized.Spec.Size = "large"
+	for name, c := range map[string]struct {
+		req    control.ResourceRequest
+		action control.ResourceAction
+		code   sdk.Code
+		field  string
+		words  string
+	}{
+		"no such change":   {place("elsewhere"), control.ResourceCreate, sdk.Unimplemented, "type", "provisioned elsewhere"},
+		"somebody else's":  {box("theirs", `{"items":3}`), control.ResourceUpdate, sdk.FailedPrecondition, "name", "wasn't made by windlass resource"},
+		"another in place": {box("theirs", `{"wood":"elm"}`), control.ResourceReplace, sdk.FailedPrecondition, "name", "wasn't made by windlass resource"},
+		"an unknown type":  {unknown, "", sdk.InvalidArgument, "type", "fake.bix"},
+		"the schema":       {box("b", `{"items":"x"}`), "", sdk.InvalidArgument, "config.items", "whole number"},
+		"the driver":       {sized, control.ResourceCreate, sdk.InvalidArgument, "size", "no size"},
+	} {
+		plan, err := e.DiffResource(w.ctx(), c.req)
+		if err != nil || plan.Action != c.action || len(plan.Problems) != 1 || plan.Problems[0].Code != c.code || plan.Problems[0].Field != c.field ||
+			!strings.Contains(plan.Problems[0].Message, c.words) {
+			t.Errorf("%s: plan %+v, %v", name, plan, err)
+		}
+		out, err := e.ApplyResource(w.ctx(), c.req, true)
+		var refused *sdk.Error
+		if !errors.As(err, &refused) || refused.Code != c.code || !strings.Contains(err.Error(), c.words) || len(out.Rows) != 0 {
+			t.Errorf("%s: apply gives %+v, %v", name, out, err)
+		}
+	}
+	if plan, err := e.DiffResource(w.ctx(), box("theirs", "{}")); err != nil || plan.Action != control.ResourceNothing || len(plan.Problems) != 0 {
+		t.Errorf("somebody else's that is as wanted: %+v, %v", plan, err)
 	}
 	if _, err := e.DeleteResource(w.ctx(), box("theirs", "{}")); sdk.CodeOf(err) != sdk.FailedPrecondition {
 		t.Errorf("delete somebody else's: %v", err)
 	}
-	bad = box("a", "{}")
+	for what, call := range map[string]func(control.ResourceRequest) error{
+		"delete": func(r control.ResourceRequest) error { _, err := e.DeleteResource(w.ctx(), r); return err },
+		"scale":  func(r control.ResourceRequest) error { _, err := e.ScaleResource(w.ctx(), r, 2); return err },
+	} {
+		if err := call(place(fake.PlaceName)); sdk.CodeOf(err) != sdk.Unimplemented {
+			t.Errorf("%s a place: %v", what, err)
+		}
+	}
+	if st, err := e.ReadResource(w.ctx(), place(fake.PlaceName)); err != nil || st.Output.Name != fake.PlaceName {
+		t.Errorf("read a place: %+v, %v", st, err)
+	}
+	bad := box("a", "{}")
 	bad.Actor = ""
-	if _, err := e.DeleteResource(w.ctx(), bad); sdk.CodeOf(err) != sdk.InvalidArgument {
+	if _, err := e.ApplyResource(w.ctx(), bad, false); sdk.CodeOf(err) != sdk.InvalidArgument {
 		t.Errorf("without an actor: %v", err)
+	}
+	if n := w.rows(); n != 0 {
+		t.Errorf("%d rows, want none", n)
+	}
+}
+
+// TestResourceDeleteOfNothing leaves no row.
+func TestResourceDeleteOfNothing(t *testing.T) {
+	w := newWorld(t)
+	out, err := w.engine().DeleteResource(w.ctx(), box("a", "{}"))
+	if err != nil || out.Action != control.ResourceNothing || w.rows() != 0 || w.cloud.Calls(fake.OpDeleteResource) != 0 {
+		t.Errorf("%+v, %v, %d rows", out, err, w.rows())
+	}
+}
+
+// TestResourceRefusedByTheProvider: a refusal that nobody could foresee has its row, with
+// a reason that doesn't blame the request.
+func TestResourceRefusedByTheProvider(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	w.apply(e, box("a", "{}"), false)
+	w.cloud.Inject(fake.Fault{Op: fake.OpDeleteResource, Kind: fake.FaultError, Status: 412})
+	out, err := e.DeleteResource(w.ctx(), box("a", "{}"))
+	if err == nil || len(out.Rows) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if run, _ := w.rowOf(out.Rows[0]); run.State != sdk.StateFailed || run.Reason != sdk.ReasonRefused || run.Open() {
+		t.Errorf("row %+v after %v", run, err)
 	}
 }
 

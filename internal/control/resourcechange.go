@@ -23,8 +23,8 @@ const (
 // ApplyResource brings a resource to what the spec says: it makes what isn't there,
 // changes what differs, and leaves what is as wanted. Where another is needed in its
 // place it deletes the old one first, and only with replace; else that is
-// FailedPrecondition. Each call that changes something has its row in the ledger
-// first.
+// FailedPrecondition. What the plan has problems with is refused. Each call that
+// changes something has its row in the ledger first.
 func (e *Engine) ApplyResource(ctx context.Context, req ResourceRequest, replace bool) (ResourceOutcome, error) {
 	c, err := e.resource(ctx, req)
 	if err != nil {
@@ -35,6 +35,9 @@ func (e *Engine) ApplyResource(ctx context.Context, req ResourceRequest, replace
 		return ResourceOutcome{}, err
 	}
 	out := ResourceOutcome{Action: plan.Action}
+	if err := c.refusal("apply resource", plan.Problems); err != nil {
+		return out, err
+	}
 	switch plan.Action {
 	case ResourceCreate:
 		err = c.create(ctx, &out)
@@ -62,14 +65,32 @@ func (e *Engine) ApplyResource(ctx context.Context, req ResourceRequest, replace
 	return out, err
 }
 
-// DeleteResource removes a resource; gone is success.
+// DeleteResource removes a resource. One that isn't there is left alone, without a row.
 func (e *Engine) DeleteResource(ctx context.Context, req ResourceRequest) (ResourceOutcome, error) {
 	c, err := e.resource(ctx, req)
 	if err != nil {
 		return ResourceOutcome{}, err
 	}
+	now, err := c.read(ctx)
+	if sdk.CodeOf(err) == sdk.NotFound {
+		return ResourceOutcome{Action: ResourceNothing}, c.alone(ctx, sdk.ID{})
+	}
+	if err != nil {
+		return ResourceOutcome{}, err
+	}
 	out := ResourceOutcome{Action: ResourceDelete}
+	if err := c.allowed(ResourceDelete, now); err != nil {
+		return out, err
+	}
 	return out, c.delete(ctx, &out)
+}
+
+// allowed refuses an action on what is there, as a plan would.
+func (c *resourceCall) allowed(action ResourceAction, now sdk.ReadResourceResult) error {
+	st := c.state(now)
+	plan := ResourcePlan{Action: action, Current: &st}
+	plan.refuse(c.row(), now, c.e.o.Owner)
+	return c.refusal(string(action)+" resource", plan.Problems)
 }
 
 // ScaleResource sets the number of replicas.
@@ -79,6 +100,11 @@ func (e *Engine) ScaleResource(ctx context.Context, req ResourceRequest, replica
 		return ResourceOutcome{}, err
 	}
 	out := ResourceOutcome{Action: ResourceScale}
+	if row := c.row(); row != nil {
+		if why := row.Refusal(sdk.VerbScale); why != "" {
+			return out, c.refusal("scale resource", []sdk.Problem{{Field: "type", Message: why, Code: sdk.Unimplemented}})
+		}
+	}
 	return out, c.scale(ctx, &out, replicas)
 }
 
@@ -160,7 +186,7 @@ func (c *resourceCall) change(ctx context.Context, out *ResourceOutcome, ch reso
 		return err
 	}
 	out.Rows = append(out.Rows, act.id)
-	if err := c.alone(ctx, act); err != nil {
+	if err := c.alone(ctx, act.id); err != nil {
 		return act.end(ctx, err, nil)
 	}
 	res, err := ch.call(ctx, act.id)
@@ -204,8 +230,9 @@ func (c *resourceCall) readBack(ctx context.Context, act action, out *ResourceOu
 		Err:    fmt.Errorf("%s: no reply says whether it was done, and %s: %w", c.req.target(), seen, cause)})
 }
 
-// alone refuses a change while an older one of the same resource goes on.
-func (c *resourceCall) alone(ctx context.Context, act action) error {
+// alone refuses a change while an older one of the same resource goes on, which is each
+// one that does for a change without a row.
+func (c *resourceCall) alone(ctx context.Context, row sdk.ID) error {
 	holders, err := c.e.o.Store.Holders(ctx)
 	if err != nil {
 		return err
@@ -216,7 +243,7 @@ func (c *resourceCall) alone(ctx context.Context, act action) error {
 		switch {
 		case err != nil:
 			return err
-		case run.ID == act.id:
+		case run.ID == row:
 			return nil
 		case !strings.HasPrefix(run.Action, resourceVerb) || gone.free(run):
 			continue

@@ -187,7 +187,7 @@ func (a workloadAction) finish(ctx context.Context, c Change, callErr error) err
 		ch.State, ch.Reason, ch.Finished = sdk.StateUnknown, reason(sdk.ReasonSubmitUnconfirmed), false
 		ch.Message = text(a.w.e.o.Redact(strings.ToValidUTF8(callErr.Error(), "?")))
 	case callErr != nil:
-		ch.State, ch.Reason = sdk.StateFailed, reason(refusalReason(callErr))
+		ch.State, ch.Reason = sdk.StateFailed, reason(changeReason(callErr))
 		ch.Message = text(a.w.e.o.Redact(strings.ToValidUTF8(callErr.Error(), "?")))
 	}
 	if err := a.record(ctx, kind, ch); err != nil && callErr == nil {

@@ -94,7 +94,7 @@ func execEnd(res sdk.ExecWorkloadResult, err error, redact func(string) string) 
 	say := func(s string) *string { return text(redact(strings.ToValidUTF8(s, "?"))) }
 	switch {
 	case err != nil && sdk.IsClear(err):
-		ch.State, ch.Reason, ch.Message = sdk.StateFailed, reason(refusalReason(err)), say(err.Error())
+		ch.State, ch.Reason, ch.Message = sdk.StateFailed, reason(changeReason(err)), say(err.Error())
 	case err != nil:
 		ch.State, ch.Reason, ch.Message = sdk.StateLost, reason(sdk.ReasonSubmitUnconfirmed), say(err.Error())
 	case res.ExitCode == nil:

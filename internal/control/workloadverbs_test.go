@@ -70,7 +70,7 @@ func TestF95Autoscaler(t *testing.T) {
 	if _, err := rt.Scale(w.ctx(), on(api), 3); !errors.As(err, &e) || e.ID != sdk.ErrAutoscaler || !strings.Contains(err.Error(), "hpa/api") {
 		t.Errorf("got %v", err)
 	}
-	w.expect(w.onlyRow(), sdk.StateFailed, sdk.ReasonInvalidSpec)
+	w.expect(w.onlyRow(), sdk.StateFailed, sdk.ReasonRefused)
 	r := on(api)
 	r.AgainstAutoscaler = true
 	if c, err := rt.Scale(w.ctx(), r, 3); err != nil || len(c.Op.Warnings) == 0 {

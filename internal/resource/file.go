@@ -150,11 +150,11 @@ func (f File) Choose(names []string) ([]Entry, error) {
 	return out, nil
 }
 
-// Check holds the entries against their providers: driver returns a provider's driver,
+// Check holds all entries against their providers: driver returns a provider's driver,
 // nil where its resources aren't known. What is wrong comes back as from Read.
-func Check(f File, entries []Entry, driver func(provider string) (*sdk.Driver, error)) error {
+func Check(f File, driver func(provider string) (*sdk.Driver, error)) error {
 	r := &reader{file: f}
-	for _, e := range entries {
+	for _, e := range f.Entries {
 		d, err := driver(e.Provider)
 		if err != nil {
 			at := e.places["provider"]
@@ -167,6 +167,37 @@ func Check(f File, entries []Entry, driver func(provider string) (*sdk.Driver, e
 		r.fits(e, d)
 	}
 	return r.err()
+}
+
+// Finding is what a provider says against an entry.
+type Finding struct {
+	Entry   Entry
+	Problem sdk.Problem
+	// ID is the problem's stable name.
+	ID string
+}
+
+// Refuse is the error of findings, of which there is at least one: each at its place in
+// the file, as from Read, and of the class and name of the first.
+func Refuse(op string, found []Finding) error {
+	r := &reader{}
+	for _, f := range found {
+		r.problems = append(r.problems, config.Problem{ID: f.ID, Origin: place(f.Entry, f.Problem.Field), Key: f.Entry.key + "." + f.Problem.Field, Message: words(f.Problem)})
+	}
+	r.sort()
+	return &sdk.Error{Code: found[0].Problem.Code, Op: op, ID: found[0].ID, Err: &config.Invalid{Problems: r.problems}}
+}
+
+// place is where a field of an entry stands: itself, or what is around it.
+func place(e Entry, field string) config.Origin {
+	key, _, _ := strings.Cut(field, ".")
+	if key == "config" {
+		return locate(e, field)
+	}
+	if at, ok := e.places[key]; ok {
+		return at
+	}
+	return e.places[""]
 }
 
 // plainWords says what is wrong without saying where.
@@ -185,8 +216,7 @@ func (r *reader) fits(e Entry, d *sdk.Driver) {
 			continue
 		}
 		for _, p := range t.Config.Validate("config", e.Spec.Config) {
-			at := locate(e, p.Field)
-			r.problems = append(r.problems, config.Problem{ID: ErrFile, Origin: at, Key: e.key + "." + p.Field, Message: words(p)})
+			r.problems = append(r.problems, config.Problem{ID: ErrFile, Origin: place(e, p.Field), Key: e.key + "." + p.Field, Message: words(p)})
 		}
 		return
 	}
@@ -263,8 +293,13 @@ func (r *reader) err() error {
 	if len(r.problems) == 0 {
 		return nil
 	}
+	r.sort()
+	return &sdk.Error{Code: sdk.InvalidArgument, Op: op, ID: ErrFile, Err: &config.Invalid{Problems: r.problems}}
+}
+
+// sort brings what was found into the file's order.
+func (r *reader) sort() {
 	slices.SortStableFunc(r.problems, func(a, b config.Problem) int {
 		return cmp.Or(cmp.Compare(a.Origin.Line, b.Origin.Line), cmp.Compare(a.Origin.Column, b.Origin.Column))
 	})
-	return &sdk.Error{Code: sdk.InvalidArgument, Op: op, ID: ErrFile, Err: &config.Invalid{Problems: r.problems}}
 }

@@ -102,7 +102,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = resource.Check(f, f.Entries, func(p string) (*sdk.Driver, error) {
+	err = resource.Check(f, func(p string) (*sdk.Driver, error) {
 		switch p {
 		case "docker":
 			return d, nil

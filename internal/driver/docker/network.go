@@ -33,22 +33,19 @@ type networkOutputs struct {
 
 func (p *provider) networkConfig(op string, s sdk.ResourceSpec) (networkConfig, error) {
 	var c networkConfig
-	t := p.table()
-	if err := t.Decode(op, s, &c); err != nil {
-		return c, err
-	}
+	spec := p.table().Decode(op, s, &c)
 	c.Driver = cmp.Or(c.Driver, defaultNetworkDriver)
-	for _, a := range []struct {
-		field, value string
-		ok           bool
-	}{{"config.subnet", c.Subnet, c.Subnet == "" || isPrefix(c.Subnet)}, {"config.gateway", c.Gateway, c.Gateway == "" || isAddr(c.Gateway) && c.Subnet != ""}} {
-		if !a.ok {
-			e := p.fail(sdk.InvalidArgument, op, fmt.Errorf("%q is no address of a network", a.value))
-			e.Field, e.Remedy = a.field, "write subnet as 172.28.0.0/16 and gateway as 172.28.0.1, beside subnet"
-			return c, e
-		}
+	if c.Subnet != "" && !isPrefix(c.Subnet) {
+		spec.Bad("config.subnet", c.Subnet, "is no range of addresses such as 172.28.0.0/16")
 	}
-	return c, t.Labels(op, "config.labels", c.Labels)
+	switch {
+	case c.Gateway != "" && !isAddr(c.Gateway):
+		spec.Bad("config.gateway", c.Gateway, "is no address such as 172.28.0.1")
+	case c.Gateway != "" && c.Subnet == "":
+		spec.Bad("config.gateway", c.Gateway, "needs the subnet that it is in")
+	}
+	spec.Labels("config.labels", c.Labels)
+	return c, spec.Err()
 }
 
 func isPrefix(s string) bool {
@@ -106,7 +103,7 @@ func (p *provider) findNetwork(ctx context.Context, op string, ref sdk.ResourceR
 }
 
 func (p *provider) createNetwork(ctx context.Context, s sdk.ResourceSpec, mark resource.Mark) (*standing, error) {
-	c, err := p.networkConfig(opCreateRes, s)
+	c, err := p.networkConfig(resource.OpCreate, s)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +116,7 @@ func (p *provider) createNetwork(ctx context.Context, s sdk.ResourceSpec, mark r
 		o.IPAM = &network.IPAM{Config: []network.IPAMConfig{pool}}
 	}
 	var id string
-	err = p.client.Call(ctx, opCreateRes, func(ctx context.Context, api *client.Client) error {
+	err = p.client.Call(ctx, resource.OpCreate, func(ctx context.Context, api *client.Client) error {
 		res, err := api.NetworkCreate(ctx, s.Name, o)
 		id = res.ID
 		return err
@@ -127,7 +124,7 @@ func (p *provider) createNetwork(ctx context.Context, s sdk.ResourceSpec, mark r
 	if err != nil {
 		return nil, err
 	}
-	list, err := p.networks(ctx, opCreateRes, s.Name, "")
+	list, err := p.networks(ctx, resource.OpCreate, s.Name, "")
 	if err != nil {
 		return nil, sdk.Unclear(err)
 	}
@@ -140,7 +137,7 @@ func (p *provider) createNetwork(ctx context.Context, s sdk.ResourceSpec, mark r
 	case i == 0:
 		return p.foundNetwork(list[0].Network), nil
 	case i < 0:
-		return nil, p.fail(sdk.Unavailable, opCreateRes, fmt.Errorf("network %s was made as %s and isn't there any more", s.Name, id))
+		return nil, p.fail(sdk.Unavailable, resource.OpCreate, fmt.Errorf("network %s was made as %s and isn't there any more", s.Name, id))
 	}
 	if err := p.removeNetwork(ctx, p.foundNetwork(list[i].Network)); err != nil {
 		return nil, sdk.Unclear(err)
@@ -149,7 +146,7 @@ func (p *provider) createNetwork(ctx context.Context, s sdk.ResourceSpec, mark r
 }
 
 func (p *provider) removeNetwork(ctx context.Context, f *standing) error {
-	return p.client.Call(ctx, opDeleteRes, func(ctx context.Context, api *client.Client) error {
+	return p.client.Call(ctx, resource.OpDelete, func(ctx context.Context, api *client.Client) error {
 		_, err := api.NetworkRemove(ctx, f.output.ProviderID, client.NetworkRemoveOptions{})
 		return err
 	})
@@ -157,12 +154,12 @@ func (p *provider) removeNetwork(ctx context.Context, f *standing) error {
 
 // diffNetwork leaves out what wasn't asked for: the engine chose it.
 func (p *provider) diffNetwork(s sdk.ResourceSpec, now sdk.ResourceOutput) (sdk.DiffResourceResult, error) {
-	want, err := p.networkConfig(opDiffRes, s)
+	want, err := p.networkConfig(resource.OpDiff, s)
 	if err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	var have networkOutputs
-	if err := p.table().Current(opDiffRes, now, &have); err != nil {
+	if err := p.table().Current(resource.OpDiff, now, &have); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	var d resource.Diff

@@ -14,17 +14,6 @@ const (
 	typeResVolume  = "docker.volume"
 )
 
-const (
-	opCreateRes = "create resource"
-	opReadRes   = "read resource"
-	opUpdateRes = "update resource"
-	opDeleteRes = "delete resource"
-	opDiffRes   = "compare resource"
-	opScaleRes  = "scale resource"
-	opHealthRes = "check resource"
-	opKeysRes   = "read sensitive keys"
-)
-
 // resourceTypes is the table. The engine has no call that changes a network or a local
 // volume: https://docs.docker.com/reference/api/engine/version/v1.41/
 func resourceTypes() []sdk.ResourceType {
@@ -84,14 +73,14 @@ func (p *provider) kindOf(typ string) kind {
 // name, and gives a volume of a name that is there as if it were new: so it is looked
 // before and after.
 func (p *provider) CreateResource(ctx context.Context, r sdk.CreateResourceRequest) (sdk.CreateResourceResult, error) {
-	if err := p.table().Change(opCreateRes, r.Spec.Type, sdk.VerbCreate, r.OpID); err != nil {
+	if err := p.table().Change(resource.OpCreate, r.Spec.Type, sdk.VerbCreate, r.OpID); err != nil {
 		return sdk.CreateResourceResult{}, err
 	}
 	k := p.kindOf(r.Spec.Type)
 	if _, err := k.diff(r.Spec, sdk.ResourceOutput{}); err != nil { // its config is wrong
 		return sdk.CreateResourceResult{}, err
 	}
-	f, err := k.find(ctx, opCreateRes, sdk.ResourceRef{Name: r.Spec.Name, Type: r.Spec.Type})
+	f, err := k.find(ctx, resource.OpCreate, sdk.ResourceRef{Name: r.Spec.Name, Type: r.Spec.Type})
 	if err != nil {
 		return sdk.CreateResourceResult{}, err
 	}
@@ -101,7 +90,7 @@ func (p *provider) CreateResource(ctx context.Context, r sdk.CreateResourceReque
 		}
 	}
 	if f.mark.OpID != r.OpID {
-		return sdk.CreateResourceResult{}, p.fail(sdk.AlreadyExists, opCreateRes, fmt.Errorf("%s %s is there already", r.Spec.Type, r.Spec.Name))
+		return sdk.CreateResourceResult{}, p.fail(sdk.AlreadyExists, resource.OpCreate, fmt.Errorf("%s %s is there already", r.Spec.Type, r.Spec.Name))
 	}
 	return sdk.CreateResourceResult{Output: f.output}, nil
 }
@@ -124,7 +113,7 @@ func (p *provider) must(ctx context.Context, op string, v sdk.ResourceVerb, ref 
 
 // ReadResource implements sdk.ResourceDriver.
 func (p *provider) ReadResource(ctx context.Context, r sdk.ReadResourceRequest) (sdk.ReadResourceResult, error) {
-	f, err := p.must(ctx, opReadRes, sdk.VerbRead, r.Ref)
+	f, err := p.must(ctx, resource.OpRead, sdk.VerbRead, r.Ref)
 	if err != nil {
 		return sdk.ReadResourceResult{}, err
 	}
@@ -133,20 +122,20 @@ func (p *provider) ReadResource(ctx context.Context, r sdk.ReadResourceRequest) 
 
 // UpdateResource implements sdk.ResourceDriver: there is nothing that can be changed.
 func (p *provider) UpdateResource(_ context.Context, r sdk.UpdateResourceRequest) (sdk.UpdateResourceResult, error) {
-	return sdk.UpdateResourceResult{}, p.table().Verb(opUpdateRes, r.Ref.Type, sdk.VerbUpdate)
+	return sdk.UpdateResourceResult{}, p.table().Verb(resource.OpUpdate, r.Ref.Type, sdk.VerbUpdate)
 }
 
 // DeleteResource implements sdk.ResourceDriver.
 func (p *provider) DeleteResource(ctx context.Context, r sdk.DeleteResourceRequest) (sdk.DeleteResourceResult, error) {
-	if err := p.table().Change(opDeleteRes, r.Ref.Type, sdk.VerbDelete, r.OpID); err != nil {
+	if err := p.table().Change(resource.OpDelete, r.Ref.Type, sdk.VerbDelete, r.OpID); err != nil {
 		return sdk.DeleteResourceResult{}, err
 	}
-	f, err := p.must(ctx, opDeleteRes, sdk.VerbDelete, r.Ref)
+	f, err := p.must(ctx, resource.OpDelete, sdk.VerbDelete, r.Ref)
 	if sdk.CodeOf(err) == sdk.NotFound {
 		return sdk.DeleteResourceResult{}, nil
 	}
 	if err == nil {
-		err = p.table().Ours(opDeleteRes, f.mark, p.owner, r.Ref.Type+" "+f.output.Name)
+		err = p.table().Ours(resource.OpDelete, f.mark, p.owner, r.Ref.Type+" "+f.output.Name)
 	}
 	if err == nil {
 		err = p.kindOf(r.Ref.Type).remove(ctx, f)
@@ -156,7 +145,7 @@ func (p *provider) DeleteResource(ctx context.Context, r sdk.DeleteResourceReque
 		return sdk.DeleteResourceResult{}, nil
 	case sdk.PermissionDenied, sdk.Aborted:
 		// What the engine says of what is in use.
-		e := p.fail(sdk.FailedPrecondition, opDeleteRes, err)
+		e := p.fail(sdk.FailedPrecondition, resource.OpDelete, err)
 		e.Remedy = "remove the containers that use it first"
 		return sdk.DeleteResourceResult{}, e
 	}
@@ -166,9 +155,9 @@ func (p *provider) DeleteResource(ctx context.Context, r sdk.DeleteResourceReque
 // DiffResource implements sdk.ResourceDriver. It asks nobody.
 func (p *provider) DiffResource(ctx context.Context, r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
 	if err := ctx.Err(); err != nil {
-		return sdk.DiffResourceResult{}, p.fail(sdk.CodeOf(err), opDiffRes, err)
+		return sdk.DiffResourceResult{}, p.fail(sdk.CodeOf(err), resource.OpDiff, err)
 	}
-	if err := p.table().Verb(opDiffRes, r.Desired.Type, sdk.VerbDiff); err != nil {
+	if err := p.table().Verb(resource.OpDiff, r.Desired.Type, sdk.VerbDiff); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	return p.kindOf(r.Desired.Type).diff(r.Desired, r.Current)
@@ -176,12 +165,12 @@ func (p *provider) DiffResource(ctx context.Context, r sdk.DiffResourceRequest) 
 
 // ScaleResource implements sdk.ResourceDriver: nothing here has replicas.
 func (p *provider) ScaleResource(_ context.Context, r sdk.ScaleResourceRequest) (sdk.ScaleResourceResult, error) {
-	return sdk.ScaleResourceResult{}, p.table().Verb(opScaleRes, r.Ref.Type, sdk.VerbScale)
+	return sdk.ScaleResourceResult{}, p.table().Verb(resource.OpScale, r.Ref.Type, sdk.VerbScale)
 }
 
 // HealthCheckResource implements sdk.ResourceDriver: what the engine has can be used.
 func (p *provider) HealthCheckResource(ctx context.Context, r sdk.HealthCheckResourceRequest) (sdk.HealthCheckResourceResult, error) {
-	f, err := p.must(ctx, opHealthRes, sdk.VerbHealth, r.Ref)
+	f, err := p.must(ctx, resource.OpHealth, sdk.VerbHealth, r.Ref)
 	if err != nil {
 		return sdk.HealthCheckResourceResult{}, err
 	}
@@ -192,9 +181,9 @@ func (p *provider) HealthCheckResource(ctx context.Context, r sdk.HealthCheckRes
 // volume's of type cifs has a password in one.
 func (p *provider) SensitiveKeys(ctx context.Context, r sdk.SensitiveKeysRequest) (sdk.SensitiveKeysResult, error) {
 	if err := ctx.Err(); err != nil {
-		return sdk.SensitiveKeysResult{}, p.fail(sdk.CodeOf(err), opKeysRes, err)
+		return sdk.SensitiveKeysResult{}, p.fail(sdk.CodeOf(err), resource.OpKeys, err)
 	}
-	if err := p.table().Verb(opKeysRes, r.Type, ""); err != nil {
+	if err := p.table().Verb(resource.OpKeys, r.Type, ""); err != nil {
 		return sdk.SensitiveKeysResult{}, err
 	}
 	return sdk.SensitiveKeysResult{Keys: []string{"options"}}, nil

@@ -180,6 +180,12 @@ func TestResourceConfigs(t *testing.T) {
 			t.Errorf("%s: %v", config, err)
 		}
 	}
+	_, err := d.DiffResource(t.Context(), sdk.DiffResourceRequest{Current: sdk.ResourceOutput{Type: typeResNetwork, Outputs: json.RawMessage("{}")},
+		Desired: sdk.ResourceSpec{Name: "wl-never", Type: typeResNetwork, Size: "large", Config: json.RawMessage(`{"subnet":"x","gateway":"y","labels":{"windlass-owner":"me"}}`)}})
+	var ps sdk.Problems
+	if !errors.As(err, &ps) || len(ps) != 4 || sdk.CodeOf(err) != sdk.InvalidArgument {
+		t.Errorf("all at once: %v", err)
+	}
 	name := "wl-test-" + ids.NewID().Short()
 	spec := sdk.ResourceSpec{Name: name, Type: typeResNetwork, Config: json.RawMessage(`{"subnet":"10.213.77.0/24","gateway":"10.213.77.9"}`)}
 	res, err := d.CreateResource(t.Context(), sdk.CreateResourceRequest{OpID: ids.NewID(), Spec: spec})
@@ -191,5 +197,23 @@ func TestResourceConfigs(t *testing.T) {
 	}
 	if _, err := d.DeleteResource(t.Context(), sdk.DeleteResourceRequest{OpID: ids.NewID(), Ref: sdk.ResourceRef{Name: name, Type: typeResNetwork}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestVolumeNames holds our rule of names against the engine's own.
+func TestVolumeNames(t *testing.T) {
+	w := newWorld(t, nil)
+	prefix := "wl-test-" + sdk.NewIDSource(sdk.SystemClock()).NewID().Short()
+	for _, name := range []string{prefix + "_.-Z", prefix + " b", prefix + "ü", prefix + "/b", prefix + ":b", "." + prefix, "-" + prefix, "_" + prefix, "é" + prefix, "q"} {
+		took := w.call(func(ctx context.Context, api *client.Client) error {
+			if _, err := api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name}); err != nil {
+				return err
+			}
+			_, err := api.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
+			return err
+		}) == nil
+		if got := isVolumeName(name); got != took {
+			t.Errorf("%q: the engine takes it: %t, the rule: %t", name, took, got)
+		}
 	}
 }

@@ -30,12 +30,26 @@ type volumeOutputs struct {
 
 func (p *provider) volumeConfig(op string, s sdk.ResourceSpec) (volumeConfig, error) {
 	var c volumeConfig
-	t := p.table()
-	if err := t.Decode(op, s, &c); err != nil {
-		return c, err
-	}
+	spec := p.table().Decode(op, s, &c)
 	c.Driver = cmp.Or(c.Driver, defaultVolumeDriver)
-	return c, t.Labels(op, "config.labels", c.Labels)
+	if c.Driver == defaultVolumeDriver && s.Name != "" && !isVolumeName(s.Name) {
+		spec.Bad("name", s.Name, "is no name of a volume: two or more letters, digits, _, . and -, the first a letter or digit")
+	}
+	spec.Labels("config.labels", c.Labels)
+	return c, spec.Err()
+}
+
+// isVolumeName is the engine's rule for its local driver; a test holds it against a real
+// engine.
+func isVolumeName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alnum && (i == 0 || !strings.ContainsRune("_.-", rune(c))) {
+			return false
+		}
+	}
+	return len(s) > 1
 }
 
 // foundVolume reads a volume. The engine knows it by its name alone, so the ID has the
@@ -73,20 +87,20 @@ func (p *provider) findVolume(ctx context.Context, op string, ref sdk.ResourceRe
 // createVolume returns the volume that is there: the engine gives another's where the
 // name was taken meanwhile.
 func (p *provider) createVolume(ctx context.Context, s sdk.ResourceSpec, mark resource.Mark) (*standing, error) {
-	c, err := p.volumeConfig(opCreateRes, s)
+	c, err := p.volumeConfig(resource.OpCreate, s)
 	if err != nil {
 		return nil, err
 	}
-	err = p.client.Call(ctx, opCreateRes, func(ctx context.Context, api *client.Client) error {
+	err = p.client.Call(ctx, resource.OpCreate, func(ctx context.Context, api *client.Client) error {
 		_, err := api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: s.Name, Driver: c.Driver, DriverOpts: c.Options, Labels: mark.Onto(c.Labels)})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	f, err := p.findVolume(ctx, opCreateRes, sdk.ResourceRef{Name: s.Name})
+	f, err := p.findVolume(ctx, resource.OpCreate, sdk.ResourceRef{Name: s.Name})
 	if err == nil && f == nil {
-		err = p.fail(sdk.Unavailable, opCreateRes, fmt.Errorf("volume %s was made and isn't there any more", s.Name))
+		err = p.fail(sdk.Unavailable, resource.OpCreate, fmt.Errorf("volume %s was made and isn't there any more", s.Name))
 	}
 	if err != nil {
 		return nil, sdk.Unclear(err)
@@ -95,19 +109,19 @@ func (p *provider) createVolume(ctx context.Context, s sdk.ResourceSpec, mark re
 }
 
 func (p *provider) removeVolume(ctx context.Context, f *standing) error {
-	return p.client.Call(ctx, opDeleteRes, func(ctx context.Context, api *client.Client) error {
+	return p.client.Call(ctx, resource.OpDelete, func(ctx context.Context, api *client.Client) error {
 		_, err := api.VolumeRemove(ctx, f.output.Name, client.VolumeRemoveOptions{})
 		return err
 	})
 }
 
 func (p *provider) diffVolume(s sdk.ResourceSpec, now sdk.ResourceOutput) (sdk.DiffResourceResult, error) {
-	want, err := p.volumeConfig(opDiffRes, s)
+	want, err := p.volumeConfig(resource.OpDiff, s)
 	if err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	var have volumeOutputs
-	if err := p.table().Current(opDiffRes, now, &have); err != nil {
+	if err := p.table().Current(resource.OpDiff, now, &have); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	var d resource.Diff

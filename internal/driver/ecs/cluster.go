@@ -2,8 +2,8 @@ package ecs
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,18 +82,17 @@ func put(m map[string]string, k, v string) map[string]string {
 
 func (p *provider) diffCluster(r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
 	var want clusterConfig
-	if err := p.table().Decode(opDiffRes, r.Desired, &want); err != nil {
-		return sdk.DiffResourceResult{}, err
-	}
-	for k := range want.Tags {
+	spec := p.table().Decode(resource.OpDiff, r.Desired, &want)
+	for _, k := range slices.Sorted(maps.Keys(want.Tags)) {
 		if strings.HasPrefix(strings.ToLower(k), "aws:") {
-			e := p.fail(sdk.InvalidArgument, opDiffRes, errors.New("tags that begin with aws: are AWS's own"))
-			e.Field = "config.tags." + k
-			return sdk.DiffResourceResult{}, e
+			spec.Bad("config.tags."+k, "", "tags that begin with aws: are AWS's own")
 		}
 	}
+	if err := spec.Err(); err != nil {
+		return sdk.DiffResourceResult{}, err
+	}
 	var have clusterOutputs
-	if err := p.table().Current(opDiffRes, r.Current, &have); err != nil {
+	if err := p.table().Current(resource.OpDiff, r.Current, &have); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	var d resource.Diff

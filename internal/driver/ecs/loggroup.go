@@ -3,10 +3,11 @@ package ecs
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
@@ -46,27 +47,31 @@ func retentionDays() []int32 {
 
 func (p *provider) logGroupConfig(op string, s sdk.ResourceSpec) (logGroupConfig, error) {
 	var c logGroupConfig
-	t := p.table()
-	if err := t.Decode(op, s, &c); err != nil {
-		return c, err
+	spec := p.table().Decode(op, s, &c)
+	if s.Name != "" && !isLogGroupName(s.Name) {
+		spec.Bad("name", s.Name, "is no name of a log group: at most 512 letters, digits, _, -, /, . and #, and no aws/ before them")
 	}
 	if !slices.Contains(retentionDays(), c.RetentionDays) {
-		e := p.fail(sdk.InvalidArgument, op, fmt.Errorf("%d is none of %v", c.RetentionDays, retentionDays()))
-		e.Field = "config.retention_days"
-		return c, e
+		spec.Bad("config.retention_days", strconv.Itoa(int(c.RetentionDays)), "is none of %v", retentionDays())
 	}
 	c.Class = cmp.Or(c.Class, string(types.LogGroupClassStandard))
-	if err := t.Labels(op, "config.tags", c.Tags); err != nil {
-		return c, err
-	}
 	for _, k := range slices.Sorted(maps.Keys(c.Tags)) {
 		if why := aws.CheckUserTag(k, c.Tags[k]); why != "" {
-			e := p.fail(sdk.InvalidArgument, op, errors.New(why))
-			e.Field = "config.tags." + k
-			return c, e
+			spec.Bad("config.tags."+k, "", "%s", why)
 		}
 	}
-	return c, nil
+	return c, spec.Err()
+}
+
+// isLogGroupName goes by
+// https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html
+func isLogGroupName(s string) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-/.#", c) {
+			return false
+		}
+	}
+	return len(s) <= 512 && !strings.HasPrefix(s, "aws/")
 }
 
 // logGroup is a group as CloudWatch Logs has it.
@@ -136,28 +141,28 @@ func (p *provider) withTags(ctx context.Context, op string, g types.LogGroup, ar
 // createLogGroup makes the group and then sets its retention: two calls, so that an
 // error of the second proves nothing of the whole.
 func (p *provider) createLogGroup(ctx context.Context, s sdk.ResourceSpec, op sdk.ID) (*logGroup, error) {
-	c, err := p.logGroupConfig(opCreateRes, s)
+	c, err := p.logGroupConfig(resource.OpCreate, s)
 	if err != nil {
 		return nil, err
 	}
 	ref := sdk.ResourceRef{Name: s.Name, Type: typeLogGroup}
 	mark := resource.Mark{Owner: p.owner, LedgerID: p.ledgerID, OpID: op}
-	err = p.session.Call(ctx, opCreateRes, func(ctx context.Context) error {
+	err = p.session.Call(ctx, resource.OpCreate, func(ctx context.Context) error {
 		_, err := p.logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &s.Name, LogGroupClass: types.LogGroupClass(c.Class), Tags: mark.Onto(c.Tags)})
 		return err
 	})
 	if aws.ErrorCode(err) == "ResourceAlreadyExistsException" {
-		g, lookErr := p.logGroup(ctx, opCreateRes, ref)
+		g, lookErr := p.logGroup(ctx, resource.OpCreate, ref)
 		if lookErr != nil || g.mark.OpID != op {
-			return nil, p.fail(sdk.AlreadyExists, opCreateRes, err)
+			return nil, p.fail(sdk.AlreadyExists, resource.OpCreate, err)
 		}
 	} else if err != nil {
 		return nil, err
 	}
-	if err := p.setRetention(ctx, opCreateRes, s.Name, 0, c.RetentionDays); err != nil {
+	if err := p.setRetention(ctx, resource.OpCreate, s.Name, 0, c.RetentionDays); err != nil {
 		return nil, sdk.Unclear(err)
 	}
-	g, err := p.logGroup(ctx, opCreateRes, ref)
+	g, err := p.logGroup(ctx, resource.OpCreate, ref)
 	if err != nil {
 		return nil, sdk.Unclear(err)
 	}
@@ -192,29 +197,29 @@ func (p *provider) owned(ctx context.Context, op string, ref sdk.ResourceRef) (*
 // updateLogGroup sets the tags last, with the ID of the change among them: it is on
 // record only once all of it is done.
 func (p *provider) updateLogGroup(ctx context.Context, r sdk.UpdateResourceRequest) (*logGroup, error) {
-	c, err := p.logGroupConfig(opUpdateRes, r.Spec)
+	c, err := p.logGroupConfig(resource.OpUpdate, r.Spec)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.table().CheckRef(opUpdateRes, r.Ref); err != nil {
+	if err := p.table().CheckRef(resource.OpUpdate, r.Ref); err != nil {
 		return nil, err
 	}
-	g, err := p.owned(ctx, opUpdateRes, r.Ref)
+	g, err := p.owned(ctx, resource.OpUpdate, r.Ref)
 	if err != nil {
 		return nil, err
 	}
 	if c.Class != g.out.Class {
-		e := p.fail(sdk.FailedPrecondition, opUpdateRes, fmt.Errorf("log group %s is of the class %s, which can't change", g.name, g.out.Class))
+		e := p.fail(sdk.FailedPrecondition, resource.OpUpdate, fmt.Errorf("log group %s is of the class %s, which can't change", g.name, g.out.Class))
 		e.Field = "config.class"
 		return nil, e
 	}
-	if err := p.setRetention(ctx, opUpdateRes, g.name, g.out.RetentionDays, c.RetentionDays); err != nil {
+	if err := p.setRetention(ctx, resource.OpUpdate, g.name, g.out.RetentionDays, c.RetentionDays); err != nil {
 		return nil, err
 	}
 	gone := slices.Sorted(maps.Keys(g.out.Tags))
 	gone = slices.DeleteFunc(gone, func(k string) bool { _, kept := c.Tags[k]; return kept })
 	if len(gone) > 0 {
-		err := p.session.Call(ctx, opUpdateRes, func(ctx context.Context) error {
+		err := p.session.Call(ctx, resource.OpUpdate, func(ctx context.Context) error {
 			_, err := p.logs.UntagResource(ctx, &cloudwatchlogs.UntagResourceInput{ResourceArn: &g.out.ARN, TagKeys: gone})
 			return err
 		})
@@ -223,12 +228,12 @@ func (p *provider) updateLogGroup(ctx context.Context, r sdk.UpdateResourceReque
 		}
 	}
 	mark := resource.Mark{Owner: p.owner, LedgerID: p.ledgerID, OpID: r.OpID}
-	err = p.session.Call(ctx, opUpdateRes, func(ctx context.Context) error {
+	err = p.session.Call(ctx, resource.OpUpdate, func(ctx context.Context) error {
 		_, err := p.logs.TagResource(ctx, &cloudwatchlogs.TagResourceInput{ResourceArn: &g.out.ARN, Tags: mark.Onto(c.Tags)})
 		return err
 	})
 	if err == nil {
-		g, err = p.logGroup(ctx, opUpdateRes, sdk.ResourceRef{Name: g.name, Type: typeLogGroup})
+		g, err = p.logGroup(ctx, resource.OpUpdate, sdk.ResourceRef{Name: g.name, Type: typeLogGroup})
 	}
 	if err != nil {
 		return nil, sdk.Unclear(err)
@@ -237,26 +242,26 @@ func (p *provider) updateLogGroup(ctx context.Context, r sdk.UpdateResourceReque
 }
 
 func (p *provider) deleteLogGroup(ctx context.Context, ref sdk.ResourceRef) error {
-	if err := p.table().CheckRef(opDeleteRes, ref); err != nil {
+	if err := p.table().CheckRef(resource.OpDelete, ref); err != nil {
 		return err
 	}
-	g, err := p.owned(ctx, opDeleteRes, ref)
+	g, err := p.owned(ctx, resource.OpDelete, ref)
 	if err != nil {
 		return err
 	}
-	return p.session.Call(ctx, opDeleteRes, func(ctx context.Context) error {
+	return p.session.Call(ctx, resource.OpDelete, func(ctx context.Context) error {
 		_, err := p.logs.DeleteLogGroup(ctx, &cloudwatchlogs.DeleteLogGroupInput{LogGroupName: &g.name})
 		return err
 	})
 }
 
 func (p *provider) diffLogGroup(s sdk.ResourceSpec, now sdk.ResourceOutput) (sdk.DiffResourceResult, error) {
-	want, err := p.logGroupConfig(opDiffRes, s)
+	want, err := p.logGroupConfig(resource.OpDiff, s)
 	if err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	var have logGroupOutputs
-	if err := p.table().Current(opDiffRes, now, &have); err != nil {
+	if err := p.table().Current(resource.OpDiff, now, &have); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	var d resource.Diff

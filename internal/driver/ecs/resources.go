@@ -13,17 +13,6 @@ const (
 	typeCluster  = "aws.ecs_cluster"
 )
 
-const (
-	opCreateRes = "create resource"
-	opReadRes   = "read resource"
-	opUpdateRes = "update resource"
-	opDeleteRes = "delete resource"
-	opDiffRes   = "compare resource"
-	opScaleRes  = "scale resource"
-	opHealthRes = "check resource"
-	opKeysRes   = "read sensitive keys"
-)
-
 func resourceTypes() []sdk.ResourceType {
 	return []sdk.ResourceType{
 		{Type: typeLogGroup, Doc: "A log group of CloudWatch Logs, in the provider's account and region.",
@@ -45,7 +34,7 @@ func (p *provider) table() resource.Table {
 
 // CreateResource implements sdk.ResourceDriver.
 func (p *provider) CreateResource(ctx context.Context, r sdk.CreateResourceRequest) (sdk.CreateResourceResult, error) {
-	if err := p.table().Change(opCreateRes, r.Spec.Type, sdk.VerbCreate, r.OpID); err != nil {
+	if err := p.table().Change(resource.OpCreate, r.Spec.Type, sdk.VerbCreate, r.OpID); err != nil {
 		return sdk.CreateResourceResult{}, err
 	}
 	g, err := p.createLogGroup(ctx, r.Spec, r.OpID)
@@ -57,14 +46,14 @@ func (p *provider) CreateResource(ctx context.Context, r sdk.CreateResourceReque
 
 // ReadResource implements sdk.ResourceDriver.
 func (p *provider) ReadResource(ctx context.Context, r sdk.ReadResourceRequest) (sdk.ReadResourceResult, error) {
-	if err := p.named(opReadRes, r.Ref, sdk.VerbRead); err != nil {
+	if err := p.named(resource.OpRead, r.Ref, sdk.VerbRead); err != nil {
 		return sdk.ReadResourceResult{}, err
 	}
 	if r.Ref.Type == typeCluster {
-		out, err := p.readCluster(ctx, opReadRes, r.Ref)
+		out, err := p.readCluster(ctx, resource.OpRead, r.Ref)
 		return sdk.ReadResourceResult{Output: out}, err
 	}
-	g, err := p.logGroup(ctx, opReadRes, r.Ref)
+	g, err := p.logGroup(ctx, resource.OpRead, r.Ref)
 	if err != nil {
 		return sdk.ReadResourceResult{}, err
 	}
@@ -81,7 +70,7 @@ func (p *provider) named(op string, ref sdk.ResourceRef, v sdk.ResourceVerb) err
 
 // UpdateResource implements sdk.ResourceDriver.
 func (p *provider) UpdateResource(ctx context.Context, r sdk.UpdateResourceRequest) (sdk.UpdateResourceResult, error) {
-	if err := p.table().Change(opUpdateRes, r.Ref.Type, sdk.VerbUpdate, r.OpID); err != nil {
+	if err := p.table().Change(resource.OpUpdate, r.Ref.Type, sdk.VerbUpdate, r.OpID); err != nil {
 		return sdk.UpdateResourceResult{}, err
 	}
 	g, err := p.updateLogGroup(ctx, r)
@@ -93,7 +82,7 @@ func (p *provider) UpdateResource(ctx context.Context, r sdk.UpdateResourceReque
 
 // DeleteResource implements sdk.ResourceDriver.
 func (p *provider) DeleteResource(ctx context.Context, r sdk.DeleteResourceRequest) (sdk.DeleteResourceResult, error) {
-	if err := p.table().Change(opDeleteRes, r.Ref.Type, sdk.VerbDelete, r.OpID); err != nil {
+	if err := p.table().Change(resource.OpDelete, r.Ref.Type, sdk.VerbDelete, r.OpID); err != nil {
 		return sdk.DeleteResourceResult{}, err
 	}
 	err := p.deleteLogGroup(ctx, r.Ref)
@@ -106,9 +95,9 @@ func (p *provider) DeleteResource(ctx context.Context, r sdk.DeleteResourceReque
 // DiffResource implements sdk.ResourceDriver. It asks nobody.
 func (p *provider) DiffResource(ctx context.Context, r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
 	if err := ctx.Err(); err != nil {
-		return sdk.DiffResourceResult{}, p.fail(sdk.CodeOf(err), opDiffRes, err)
+		return sdk.DiffResourceResult{}, p.fail(sdk.CodeOf(err), resource.OpDiff, err)
 	}
-	if err := p.table().Verb(opDiffRes, r.Desired.Type, sdk.VerbDiff); err != nil {
+	if err := p.table().Verb(resource.OpDiff, r.Desired.Type, sdk.VerbDiff); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	if r.Desired.Type == typeCluster {
@@ -119,19 +108,19 @@ func (p *provider) DiffResource(ctx context.Context, r sdk.DiffResourceRequest) 
 
 // ScaleResource implements sdk.ResourceDriver: nothing here has replicas.
 func (p *provider) ScaleResource(_ context.Context, r sdk.ScaleResourceRequest) (sdk.ScaleResourceResult, error) {
-	return sdk.ScaleResourceResult{}, p.table().Verb(opScaleRes, r.Ref.Type, sdk.VerbScale)
+	return sdk.ScaleResourceResult{}, p.table().Verb(resource.OpScale, r.Ref.Type, sdk.VerbScale)
 }
 
 // HealthCheckResource implements sdk.ResourceDriver.
 func (p *provider) HealthCheckResource(ctx context.Context, r sdk.HealthCheckResourceRequest) (sdk.HealthCheckResourceResult, error) {
-	if err := p.named(opHealthRes, r.Ref, sdk.VerbHealth); err != nil {
+	if err := p.named(resource.OpHealth, r.Ref, sdk.VerbHealth); err != nil {
 		return sdk.HealthCheckResourceResult{}, err
 	}
 	if r.Ref.Type == typeCluster {
-		out, err := p.readCluster(ctx, opHealthRes, r.Ref)
+		out, err := p.readCluster(ctx, resource.OpHealth, r.Ref)
 		return sdk.HealthCheckResourceResult{Healthy: out.Status == clusterActive, Message: "the cluster is " + out.Status}, err
 	}
-	if _, err := p.logGroup(ctx, opHealthRes, r.Ref); err != nil {
+	if _, err := p.logGroup(ctx, resource.OpHealth, r.Ref); err != nil {
 		return sdk.HealthCheckResourceResult{}, err
 	}
 	return sdk.HealthCheckResourceResult{Healthy: true, Message: "the log group is there"}, nil
@@ -140,7 +129,7 @@ func (p *provider) HealthCheckResource(ctx context.Context, r sdk.HealthCheckRes
 // SensitiveKeys implements sdk.ResourceDriver: nothing here is secret.
 func (p *provider) SensitiveKeys(ctx context.Context, r sdk.SensitiveKeysRequest) (sdk.SensitiveKeysResult, error) {
 	if err := ctx.Err(); err != nil {
-		return sdk.SensitiveKeysResult{}, p.fail(sdk.CodeOf(err), opKeysRes, err)
+		return sdk.SensitiveKeysResult{}, p.fail(sdk.CodeOf(err), resource.OpKeys, err)
 	}
-	return sdk.SensitiveKeysResult{}, p.table().Verb(opKeysRes, r.Type, "")
+	return sdk.SensitiveKeysResult{}, p.table().Verb(resource.OpKeys, r.Type, "")
 }

@@ -114,6 +114,20 @@ func TestLogGroupConfigs(t *testing.T) {
 			t.Errorf("%q: %v", config, err)
 		}
 	}
+	for _, name := range []string{"a b", "ü", "aws/mine", strings.Repeat("x", 513)} {
+		_, err := d.CreateResource(t.Context(), sdk.CreateResourceRequest{OpID: sdk.NewIDSource(sdk.SystemClock()).NewID(), Spec: sdk.ResourceSpec{Name: name, Type: typeLogGroup}})
+		var e *sdk.Error
+		if !errors.As(err, &e) || e.Code != sdk.InvalidArgument || e.Field != "name" {
+			t.Errorf("%.20q: %v", name, err)
+		}
+	}
+	// All that is wrong is told at once, by a comparison with nothing too.
+	_, err := d.DiffResource(t.Context(), sdk.DiffResourceRequest{Current: sdk.ResourceOutput{Type: typeLogGroup, Outputs: json.RawMessage("{}")},
+		Desired: sdk.ResourceSpec{Name: "a b", Type: typeLogGroup, Size: "large", Config: json.RawMessage(`{"retention_days":2,"tags":{"aws:x":"y"}}`)}})
+	var ps sdk.Problems
+	if !errors.As(err, &ps) || len(ps) != 4 || sdk.CodeOf(err) != sdk.InvalidArgument {
+		t.Errorf("all at once: %v", err)
+	}
 	if n := len(w.cloud.Calls().Calls("logs:CreateLogGroup")); n != 0 {
 		t.Errorf("%d calls", n)
 	}

@@ -18,11 +18,6 @@ const typeNamespace = "kubernetes.namespace"
 const (
 	namespaceActive      = "Active"
 	namespaceTerminating = "Terminating"
-
-	opReadRes   = "read resource"
-	opDiffRes   = "compare resource"
-	opHealthRes = "check resource"
-	opKeysRes   = "read sensitive keys"
 )
 
 func resourceTypes() []sdk.ResourceType {
@@ -84,22 +79,22 @@ func (p *provider) namespace(ctx context.Context, op string, v sdk.ResourceVerb,
 
 // ReadResource implements sdk.ResourceDriver.
 func (p *provider) ReadResource(ctx context.Context, r sdk.ReadResourceRequest) (sdk.ReadResourceResult, error) {
-	out, err := p.namespace(ctx, opReadRes, sdk.VerbRead, r.Ref)
+	out, err := p.namespace(ctx, resource.OpRead, sdk.VerbRead, r.Ref)
 	return sdk.ReadResourceResult{Output: out}, err
 }
 
 // DiffResource implements sdk.ResourceDriver. It asks nobody.
 func (p *provider) DiffResource(ctx context.Context, r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
 	if err := ctx.Err(); err != nil {
-		return sdk.DiffResourceResult{}, p.fail(sdk.CodeOf(err), opDiffRes, err)
+		return sdk.DiffResourceResult{}, p.fail(sdk.CodeOf(err), resource.OpDiff, err)
 	}
 	t := p.table()
 	var want namespaceConfig
-	if err := t.Decode(opDiffRes, r.Desired, &want); err != nil {
+	if err := t.Decode(resource.OpDiff, r.Desired, &want).Err(); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	var have namespaceOutputs
-	if err := t.Current(opDiffRes, r.Current, &have); err != nil {
+	if err := t.Current(resource.OpDiff, r.Current, &have); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	named := map[string]string{}
@@ -115,7 +110,7 @@ func (p *provider) DiffResource(ctx context.Context, r sdk.DiffResourceRequest) 
 
 // HealthCheckResource implements sdk.ResourceDriver.
 func (p *provider) HealthCheckResource(ctx context.Context, r sdk.HealthCheckResourceRequest) (sdk.HealthCheckResourceResult, error) {
-	out, err := p.namespace(ctx, opHealthRes, sdk.VerbHealth, r.Ref)
+	out, err := p.namespace(ctx, resource.OpHealth, sdk.VerbHealth, r.Ref)
 	if err != nil {
 		return sdk.HealthCheckResourceResult{}, err
 	}
@@ -125,27 +120,27 @@ func (p *provider) HealthCheckResource(ctx context.Context, r sdk.HealthCheckRes
 // SensitiveKeys implements sdk.ResourceDriver: nothing of a namespace is secret.
 func (p *provider) SensitiveKeys(ctx context.Context, r sdk.SensitiveKeysRequest) (sdk.SensitiveKeysResult, error) {
 	if err := ctx.Err(); err != nil {
-		return sdk.SensitiveKeysResult{}, p.fail(sdk.CodeOf(err), opKeysRes, err)
+		return sdk.SensitiveKeysResult{}, p.fail(sdk.CodeOf(err), resource.OpKeys, err)
 	}
-	return sdk.SensitiveKeysResult{}, p.table().Verb(opKeysRes, r.Type, "")
+	return sdk.SensitiveKeysResult{}, p.table().Verb(resource.OpKeys, r.Type, "")
 }
 
 // CreateResource implements sdk.ResourceDriver: it is refused.
 func (p *provider) CreateResource(_ context.Context, r sdk.CreateResourceRequest) (sdk.CreateResourceResult, error) {
-	return sdk.CreateResourceResult{}, p.table().Change("create resource", r.Spec.Type, sdk.VerbCreate, r.OpID)
+	return sdk.CreateResourceResult{}, p.table().Change(resource.OpCreate, r.Spec.Type, sdk.VerbCreate, r.OpID)
 }
 
 // UpdateResource implements sdk.ResourceDriver: it is refused.
 func (p *provider) UpdateResource(_ context.Context, r sdk.UpdateResourceRequest) (sdk.UpdateResourceResult, error) {
-	return sdk.UpdateResourceResult{}, p.table().Change("update resource", r.Ref.Type, sdk.VerbUpdate, r.OpID)
+	return sdk.UpdateResourceResult{}, p.table().Change(resource.OpUpdate, r.Ref.Type, sdk.VerbUpdate, r.OpID)
 }
 
 // DeleteResource implements sdk.ResourceDriver: it is refused.
 func (p *provider) DeleteResource(_ context.Context, r sdk.DeleteResourceRequest) (sdk.DeleteResourceResult, error) {
-	return sdk.DeleteResourceResult{}, p.table().Change("delete resource", r.Ref.Type, sdk.VerbDelete, r.OpID)
+	return sdk.DeleteResourceResult{}, p.table().Change(resource.OpDelete, r.Ref.Type, sdk.VerbDelete, r.OpID)
 }
 
 // ScaleResource implements sdk.ResourceDriver: it is refused.
 func (p *provider) ScaleResource(_ context.Context, r sdk.ScaleResourceRequest) (sdk.ScaleResourceResult, error) {
-	return sdk.ScaleResourceResult{}, p.table().Change("scale resource", r.Ref.Type, sdk.VerbScale, r.OpID)
+	return sdk.ScaleResourceResult{}, p.table().Change(resource.OpScale, r.Ref.Type, sdk.VerbScale, r.OpID)
 }

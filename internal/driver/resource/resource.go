@@ -5,12 +5,25 @@ package resource
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/windlass-run/windlass/sdk"
+)
+
+// What is being done, as errors say it.
+const (
+	OpCreate = "create resource"
+	OpRead   = "read resource"
+	OpUpdate = "update resource"
+	OpDelete = "delete resource"
+	OpDiff   = "compare resource"
+	OpScale  = "scale resource"
+	OpHealth = "check resource"
+	OpKeys   = "read sensitive keys"
 )
 
 // Table is a driver's table of resources, with the provider for errors.
@@ -33,14 +46,10 @@ func (t Table) Verb(op, typ string, v sdk.ResourceVerb) error {
 			names = append(names, row.Type)
 			continue
 		}
-		if v == "" || row.Has(v) {
-			return nil
+		if why := row.Refusal(v); v != "" && why != "" {
+			return t.fail(sdk.Unimplemented, op, "type", "%s", why)
 		}
-		why := row.Refused
-		if v == sdk.VerbScale {
-			why = "it has no replicas"
-		}
-		return t.fail(sdk.Unimplemented, op, "type", "no %s of %s: %s", v, typ, why)
+		return nil
 	}
 	near := ""
 	if n := sdk.Nearest(typ, names); n != "" {
@@ -60,37 +69,68 @@ func (t Table) Change(op, typ string, v sdk.ResourceVerb, id sdk.ID) error {
 	return nil
 }
 
-// Decode checks a spec of a type that is there, and reads its config. No resource here
-// goes by a size or by hints, so both are refused.
-func (t Table) Decode(op string, s sdk.ResourceSpec, into any) error {
+// Spec is a spec that was read, and what is wrong with it.
+type Spec struct {
+	table    Table
+	op       string
+	problems sdk.Problems
+	err      error
+}
+
+// Decode checks a spec of a type that is there, and reads its config into a struct. No
+// resource here goes by a size or by hints, so both are refused.
+func (t Table) Decode(op string, s sdk.ResourceSpec, into any) *Spec {
+	out := &Spec{table: t, op: op}
 	i := slices.IndexFunc(t.Types, func(r sdk.ResourceType) bool { return r.Type == s.Type })
-	switch {
-	case i < 0:
-		return t.Verb(op, s.Type, "")
-	case s.Name == "":
-		return t.fail(sdk.InvalidArgument, op, "name", "is missing")
-	case s.Size != "":
-		return t.fail(sdk.InvalidArgument, op, "size", "%q: %s has no size", s.Size, s.Type)
-	case s.Hints != (sdk.ResourceHints{}):
-		return t.fail(sdk.InvalidArgument, op, "hints", "%s goes by no hints", s.Type)
+	if i < 0 {
+		out.err = t.Verb(op, s.Type, "")
+		return out
 	}
-	return t.Types[i].Config.Decode("config", s.Config, into)
+	if s.Name == "" {
+		out.Bad("name", "", "is missing")
+	}
+	if s.Size != "" {
+		out.Bad("size", s.Size, "%s has no size", s.Type)
+	}
+	if s.Hints != (sdk.ResourceHints{}) {
+		out.Bad("hints", "", "%s goes by no hints", s.Type)
+	}
+	var wrong sdk.Problems
+	err := t.Types[i].Config.Decode("config", s.Config, into)
+	if errors.As(err, &wrong) {
+		out.problems = append(out.problems, wrong...)
+	} else {
+		out.err = err
+	}
+	return out
+}
+
+// Bad adds what is wrong with a field's value, which may be empty.
+func (s *Spec) Bad(field, value, format string, args ...any) {
+	s.problems = append(s.problems, sdk.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...), Code: sdk.InvalidArgument})
+}
+
+// Labels refuses labels of a user's that would pass for ours.
+func (s *Spec) Labels(field string, labels map[string]string) {
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		if k == "" || strings.HasPrefix(k, sdk.LabelPrefix) {
+			s.Bad(field+"."+k, "", "a name that is empty or begins with %s is not for users", sdk.LabelPrefix)
+		}
+	}
+}
+
+// Err returns all that is wrong as one error, nil where nothing is.
+func (s *Spec) Err() error {
+	if s.err != nil || len(s.problems) == 0 {
+		return s.err
+	}
+	return &sdk.Error{Code: sdk.InvalidArgument, Op: s.op, Provider: s.table.Provider, Field: s.problems[0].Field, Err: s.problems}
 }
 
 // CheckRef wants a name or an ID.
 func (t Table) CheckRef(op string, r sdk.ResourceRef) error {
 	if r.Name == "" && r.ProviderID == "" {
 		return t.fail(sdk.InvalidArgument, op, "ref", "has neither a name nor an ID")
-	}
-	return nil
-}
-
-// Labels refuses labels of a user's that would pass for ours.
-func (t Table) Labels(op, field string, labels map[string]string) error {
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		if k == "" || strings.HasPrefix(k, sdk.LabelPrefix) {
-			return t.fail(sdk.InvalidArgument, op, field+"."+k, "a name that is empty or begins with %s is not for users", sdk.LabelPrefix)
-		}
 	}
 	return nil
 }

@@ -318,6 +318,10 @@ func (s *suite) size() {
 		} else {
 			s.code("create with a size or a hint", err, sdk.InvalidArgument)
 			s.gone(name)
+			if s.row.Has(sdk.VerbDiff) {
+				_, err := s.d.DiffResource(s.Context(), sdk.DiffResourceRequest{Desired: spec, Current: sdk.ResourceOutput{Name: name, Type: s.h.Type, Outputs: json.RawMessage("{}")}})
+				s.code("diff of a size or a hint with nothing", err, sdk.InvalidArgument)
+			}
 		}
 	}
 }

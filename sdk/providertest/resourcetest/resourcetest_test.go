@@ -193,8 +193,12 @@ func mistakes() map[string]*mistake {
 			}
 			return res, err
 		}},
-		"nothing ever differs": {fails: "unknown-type unknown-member update replace", diff: func(sdk.ResourceDriver, context.Context, sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
+		"nothing ever differs": {fails: "unknown-type unknown-member update replace size", diff: func(sdk.ResourceDriver, context.Context, sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
 			return sdk.DiffResourceResult{}, nil
+		}},
+		"a size is found out late": {fails: "size", diff: func(d sdk.ResourceDriver, ctx context.Context, r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
+			r.Desired.Size, r.Desired.Hints = "", sdk.ResourceHints{}
+			return d.DiffResource(ctx, r)
 		}},
 		"scale is cut to 32 bits": {fails: "scale", scale: func(d sdk.ResourceDriver, ctx context.Context, r sdk.ScaleResourceRequest) (sdk.ScaleResourceResult, error) {
 			r.Replicas = int(uint32(r.Replicas) >> 1)
