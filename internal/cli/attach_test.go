@@ -22,6 +22,7 @@ const soon = time.Minute
 func endsWith(state sdk.JobState, why sdk.Reason, c ledger.Change) func(*scripted, sdk.ID) {
 	return func(s *scripted, id sdk.ID) {
 		s.start(id)
+		s.say(sdk.StreamSystem, "the platform's own words\n") // stay in the record
 		s.say(sdk.StreamStdout, "to out\n")
 		s.say(sdk.StreamStderr, "to err")
 		s.finish(id, state, why, c)

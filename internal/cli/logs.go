@@ -35,7 +35,9 @@ func newLogs(f *Factory, runF func(context.Context, *logsOptions) error) *cobra.
 		Short: "Show what a run wrote",
 		Long: `Show the captured output of a run: what it wrote to stdout on stdout and to
 stderr on stderr, byte for byte. With -f it starts before the job does and ends
-when the run does, over all attempts.
+when the run does, over all attempts. What the platform itself wrote into the
+output, such as Argo's executor, is the stream system: windlass logs shows it on
+stderr, windlass run and step run leave it in the record.
 
 A cursor is a place in the output. --show-cursor prints the last one on stderr,
 every line of --json has one, and --cursor goes on there: every later byte comes
@@ -126,6 +128,7 @@ func (o *logsOptions) run(ctx context.Context, fo control.FollowOptions) error {
 		defer o.f.heed(ctx, s, run)()
 	}
 	out := newSink(o.f.Streams, run.ID, o.json)
+	out.system = true
 	out.render.Timestamps = o.timestamps
 	cursor, whole := fo.From, false
 	for it, err := range s.Engine.Follow(ctx, run.ID, fo) {
@@ -164,6 +167,7 @@ func (o *logsOptions) remote(ctx context.Context, only []sdk.Stream) error {
 		return err
 	}
 	out := newSink(o.f.Streams, id, o.json)
+	out.system = true
 	out.render.Timestamps = o.timestamps
 	for it, err := range s.Engine.RemoteLogs(ctx, o.on, id, o.follow) {
 		if err != nil {

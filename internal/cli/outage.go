@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 const quietTime = 10 * time.Second
 
 // herald tells on stderr why a run stands still: once when its provider stops
-// answering, once when it answers again, and why a cancel isn't proven yet.
+// answering, once when it answers again, once for each reason that keeps it from
+// starting, and why a cancel isn't proven yet.
 type herald struct {
 	f   *Factory
 	say func(format string, args ...any)
@@ -27,6 +29,9 @@ type herald struct {
 	run ledger.Run
 	// told is the outage that was told of, empty for none.
 	told string
+	// waits is the reason that was told last why this attempt hasn't started.
+	waits   sdk.Reason
+	waitsOf int
 	// moved is when something was last heard of the launch, asked when the cancel
 	// was seen.
 	moved, asked time.Time
@@ -151,6 +156,19 @@ func (h *herald) see(run ledger.Run) {
 		h.say("run %s: %s answers again", run.ID.Short(), run.Provider)
 		h.told = ""
 	}
+	if run.Reason != sdk.ReasonQueued { // a queue that moves on is nothing to tell of
+		h.tellWait()
+	}
+}
+
+// tellWait tells why the run hasn't started, once for each reason.
+func (h *herald) tellWait() {
+	words := waitWords(h.run)
+	if words == "" || h.waits == h.run.Reason && h.waitsOf == h.run.Attempt {
+		return
+	}
+	h.waits, h.waitsOf = h.run.Reason, h.run.Attempt
+	h.say("run %s %s", h.run.ID.Short(), words)
 }
 
 // late tells what the row doesn't: that a call has been without an answer for
@@ -162,6 +180,9 @@ func (h *herald) late(now time.Time) {
 	if h.told == "" && h.unanswered() && now.Sub(h.moved) >= h.limit() {
 		h.told = fmt.Sprintf("%s hasn't answered the launch yet; the run is on record, and goes on as soon as there is an answer", h.run.Provider)
 		h.say("run %s: %s", short, h.told)
+	}
+	if now.Sub(h.moved) >= h.limit() {
+		h.tellWait()
 	}
 	if !h.asked.IsZero() && !h.explained && !h.run.State.Terminal() && now.Sub(h.asked) >= h.limit()+h.grace {
 		h.explained = true
@@ -182,6 +203,19 @@ func (h *herald) outage() string {
 // unanswered reports whether the launch was sent and has no answer.
 func (h *herald) unanswered() bool {
 	return h.run.Phase == ledger.PhaseSubmitting && h.run.Reason == "" && !h.run.State.Terminal()
+}
+
+// waitWords say why a run hasn't started whose provider answers, and what bounds the
+// wait; empty where nothing keeps it.
+func waitWords(run ledger.Run) string {
+	if run.State != sdk.StatePending || run.Reason == "" || run.Reason == sdk.ReasonUnknown || !run.CancelAt.IsZero() || outageWords(run) != "" {
+		return ""
+	}
+	bound := "it has no start time-out, so it waits until that changes"
+	if spec, err := sdk.DecodeSpec(run.Spec); err == nil && spec.StartTimeout > 0 {
+		bound = "it waits up to its start time-out of " + span(spec.StartTimeout)
+	}
+	return fmt.Sprintf("hasn't started on %s yet: %s%s; %s", run.Provider, run.Reason, strings.TrimSuffix(messageWords(run), "."), bound)
 }
 
 // outageWords say that a run's provider gives no answer, or nothing of use, and

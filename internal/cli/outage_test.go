@@ -36,7 +36,6 @@ func TestSilenceIsTold(t *testing.T) {
 		said("the start time-out has passed")
 		s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, "", "")
 		said("local answers again")
-		s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonImagePull, "of no concern")
 		s.becomes(id, ledger.PhaseRunning, sdk.StateRunning, sdk.ReasonUnknown, "no answer since 2026-05-04T13:00:00Z: cut")
 		said("2026-05-04T13:00:00Z: cut")
 		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
@@ -46,13 +45,76 @@ func TestSilenceIsTold(t *testing.T) {
 	}
 	w.engine.wg.Wait()
 	text := w.err.String()
-	for part, n := range map[string]int{"gives no answer": 3, "answers again": 1, "of no concern": 0, "13:00:00Z": 1} {
+	for part, n := range map[string]int{"gives no answer": 3, "answers again": 1, "13:00:00Z": 1} {
 		if got := strings.Count(text, part); got != n {
 			t.Errorf("%q stands there %d times, want %d:\n%s", part, got, n, text)
 		}
 	}
 	if w.out.String() != "" {
 		t.Errorf("stdout %q", w.out.String())
+	}
+}
+
+// TestWaitIsTold: why a run hasn't started is said once for each reason on stderr, with
+// the provider's words and what bounds the wait; a queue only when it takes long.
+func TestWaitIsTold(t *testing.T) {
+	const pull, tight = "ErrImagePull: nope: not found", "0/1 nodes are available: 1 Insufficient memory."
+	play := func(w *world) {
+		said := func(what string) {
+			testwait.Until(t, soon, what, func() bool { return strings.Contains(w.err.String(), what) })
+		}
+		w.engine.script = func(s *scripted, id sdk.ID) {
+			s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, "", "the pod's container is made")
+			s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonQueued, "by a lock")
+			s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonUnschedulable, tight+".")
+			said("yet: unschedulable: " + tight + "; it ")
+			s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonUnschedulable, "0/2 nodes")
+			s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonImagePull, pull)
+			said("yet: image_pull: " + pull + "; it ")
+			s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, "", "")
+			s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonImagePull, "ImagePullBackOff: "+pull)
+			s.start(id)
+			s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+		}
+	}
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", "--", "true"}, " hasn't started on local yet: image_pull: " + pull + "; it has no start time-out, so it waits until that changes\n"},
+		{[]string{"run", "--start-timeout", "5m", "--", "true"}, "; it waits up to its start time-out of 5m0s\n"},
+		{[]string{"run", "--json", "--", "true"}, ""},
+		{[]string{"step", "run", "f.yaml"}, "step s0: run "},
+	} {
+		w := newWorld(t)
+		w.steps("image: i, start_timeout: 5m")
+		play(w)
+		if x.args[1] == "--json" {
+			// Its events are on stdout.
+			w.engine.script = func(s *scripted, id sdk.ID) {
+				s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonImagePull, pull)
+				testwait.Until(t, soon, "event", func() bool { return strings.Contains(w.out.String(), "image_pull: "+pull) })
+				s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+			}
+		}
+		w.ok(x.args...)
+		w.engine.wg.Wait()
+		text := w.err.String()
+		if !strings.Contains(text, x.want) {
+			t.Errorf("%q: %q isn't in\n%s", x.args, x.want, text)
+		}
+		if x.want != "" && (strings.Count(text, "hasn't started") != 2 || strings.Contains(text, "queued")) {
+			t.Errorf("%q:\n%s", x.args, text)
+		}
+	}
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonQueued, "by a lock")
+		testwait.Until(t, soon, "word of the queue", func() bool { return strings.Contains(w.err.String(), "yet: queued: by a lock; it ") })
+		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	}
+	if got := w.runIn(t.Context(), func(f *Factory) { f.quietTime = 20 * time.Millisecond }, "run", "--", "true"); got != 0 {
+		t.Errorf("exit %d", got)
 	}
 }
 

@@ -18,6 +18,9 @@ type sink struct {
 	streams *Streams
 	run     sdk.ID
 	lines   bool
+	// system shows the platform's own words, such as those of Argo's executor. They
+	// are kept with the output, and an attached command leaves them there.
+	system bool
 	// render turns chunks into what is shown.
 	render joblog.Renderer
 	buf    []byte
@@ -107,6 +110,9 @@ func (s *sink) entry(c *sdk.LogChunk) error {
 	case sdk.StreamStderr:
 		w, gone, terminal = s.streams.Err, &s.errGone, s.streams.ErrTerminal
 	case sdk.StreamSystem:
+		if !s.system {
+			return nil
+		}
 		// The platform's words are not the job's.
 		s.streams.note("run %s: %s", s.run.Short(), string(trimNewline(c.Data)))
 		return nil

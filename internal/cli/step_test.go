@@ -38,12 +38,13 @@ func TestStepRun(t *testing.T) {
 	w := newWorld(t)
 	w.engine.script = func(s *scripted, id sdk.ID) {
 		s.start(id)
+		s.say(sdk.StreamSystem, "the platform's own words\n")
 		s.say(sdk.StreamStdout, "out\n")
 		s.say(sdk.StreamStderr, "err\n")
 		s.finish(id, sdk.StateFailed, sdk.ReasonNonzeroExit, ledger.Change{ExitCode: code(3)})
 	}
 	errs := w.fails(3, "step", "run", w.steps("image: i, memory_limit: 64Mi"))
-	if w.out.String() != "out\n" || !strings.HasPrefix(errs, "err\n") || !strings.Contains(errs, "f.yaml:2: step s0 (run ") || !strings.Contains(errs, "failed with exit code 3") {
+	if w.out.String() != "out\n" || !strings.HasPrefix(errs, "err\n") || !strings.Contains(errs, "f.yaml:2: step s0 (run ") || !strings.Contains(errs, "failed with exit code 3") || strings.Contains(errs, "own words") {
 		t.Errorf("stdout %q, stderr %q", w.out.String(), errs)
 	}
 	r := w.engine.submitted[0]
