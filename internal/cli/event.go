@@ -20,9 +20,16 @@ const (
 	eventStepEnd   = "step_end"
 )
 
+// EventName is what a line of a stream is about.
+type EventName string
+
+func eventNames() []EventName {
+	return []EventName{eventSubmitted, eventOutput, eventGap, eventLogEnd, eventProgress, eventWarning, eventEnd, eventError, eventStepBegin, eventStepEnd}
+}
+
 // Event is one line of a stream of JSON lines.
 type Event struct {
-	Event    string     `json:"event" doc:"submitted, output, gap, log_end, progress, warning, end or error; step_begin and step_end of windlass step run."`
+	Event    EventName  `json:"event" doc:"submitted, output, gap, log_end, progress, warning, end or error; step_begin and step_end of windlass step run."`
 	Run      string     `json:"run,omitzero" doc:"ID of the run concerned."`
 	Instance string     `json:"instance,omitzero" doc:"Instance of a live workload that wrote it, in windlass svc logs."`
 	Attempt  int        `json:"attempt,omitzero" doc:"Number of the attempt concerned."`

@@ -41,7 +41,7 @@ func JSONSchema() ([]byte, error) {
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "windlass --json",
 		"description": "A command prints one Envelope. windlass run, rerun, logs, svc logs and step run print an Event a line instead, and ledger export an ExportLine.",
-		"oneOf":       []any{ref("Envelope"), g.of(reflect.TypeFor[Event]()), g.of(reflect.TypeFor[ledger.ExportLine]())},
+		"oneOf":       []any{ref("Envelope"), g.of(reflect.TypeFor[Event]()), g.of(reflect.TypeFor[TopEvent]()), g.of(reflect.TypeFor[ledger.ExportLine]())},
 		"$defs":       g.defs,
 	}
 	b, err := json.MarshalIndent(root, "", "  ")
@@ -86,6 +86,10 @@ func (g *schemaMaker) of(t reflect.Type) any {
 		return map[string]any{}
 	case reflect.TypeFor[sdk.ID]():
 		return map[string]any{"type": "string", "pattern": "^([0-9a-hjkmnp-tv-z]{26})?$"}
+	case reflect.TypeFor[EventName]():
+		return enumOf(eventNames())
+	case reflect.TypeFor[TopName]():
+		return enumOf(topNames())
 	case reflect.TypeFor[sdk.JobState]():
 		return enumOf(sdk.JobStates())
 	case reflect.TypeFor[sdk.Verdict]():

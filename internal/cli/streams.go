@@ -20,6 +20,8 @@ type Streams struct {
 	InTerminal, OutTerminal, ErrTerminal bool
 	// Width is the terminal's width in columns; 80 where there is none.
 	Width int
+	// Size, when not nil, asks the terminal of stdout for its size as it is now.
+	Size func() (columns, rows int, err error)
 	// NoColor forbids colour on terminals too.
 	NoColor bool
 	// Redact, when not nil, takes secret values out of what Windlass itself
@@ -59,8 +61,21 @@ func SystemStreams(env config.Env) *Streams {
 			break
 		}
 	}
+	if s.OutTerminal {
+		s.Size = func() (int, int, error) { return term.GetSize(int(os.Stdout.Fd())) }
+	}
 	s.NoColor = env.NoColor() || env.Get("TERM") == "dumb"
 	return s
+}
+
+// size is the size of stdout's terminal as it is now.
+func (s *Streams) size() (columns, rows int) {
+	if s.Size != nil {
+		if c, r, err := s.Size(); err == nil && c > 0 && r > 0 {
+			return c, r
+		}
+	}
+	return s.Width, defaultHeight
 }
 
 // redact returns text without the secret values that are known.

@@ -16,7 +16,7 @@ import (
 
 func newSvc(f *Factory) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "svc ls|status|start|stop|restart|scale|config|exec|logs",
+		Use:     "svc ls|status|start|stop|restart|scale|config|exec|logs|top",
 		Aliases: []string{"service", "services"},
 		Short:   "Operate live workloads",
 		Long: `Operate services that go on until they are stopped. A workload is named
@@ -30,7 +30,7 @@ whose the first is.`,
 		RunE: groupHelp,
 	}
 	cmd.AddCommand(newSvcLs(f, nil), newSvcStatus(f, nil), newSvcStart(f, nil), newSvcStop(f, nil), newSvcRestart(f, nil), newSvcScale(f, nil),
-		newSvcConfig(f, nil), newSvcExec(f, nil), newSvcLogs(f, nil))
+		newSvcConfig(f, nil), newSvcExec(f, nil), newSvcLogs(f, nil), newSvcTop(f, nil))
 	return cmd
 }
 

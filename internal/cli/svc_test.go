@@ -41,7 +41,14 @@ func newLiveWorld(t *testing.T, names ...string) *liveWorld {
 // do is one invocation of the program, and returns its exit code.
 func (w *liveWorld) do(args ...string) int {
 	w.t.Helper()
-	return w.runIn(w.t.Context(), func(f *Factory) {
+	return w.doIn(w.t.Context(), func(*Factory) {}, args...)
+}
+
+// doIn is do within ctx, after a change of the factory.
+func (w *liveWorld) doIn(ctx context.Context, with func(*Factory), args ...string) int {
+	w.t.Helper()
+	return w.runIn(ctx, func(f *Factory) {
+		with(f)
 		f.OpenSession = func(ctx context.Context, r SessionRequest) (*Session, error) {
 			logs, err := joblog.Open(filepath.Join(r.StateDir, "logs"), joblog.Options{})
 			if err != nil {

@@ -16,6 +16,8 @@ type table struct {
 	// below: where the rows are too long, their last column is put on lines of its own
 	// below them. Then flex is cut in its middle, if need be: names differ at the end.
 	below bool
+	// middle: flex is cut in its middle, if need be.
+	middle bool
 }
 
 type cell struct {
@@ -40,6 +42,9 @@ func (t *table) write(w io.Writer, width int, color bool) error {
 		}
 	}
 	cut, below := shorten, false
+	if t.middle {
+		cut = shortenMiddle
+	}
 	if width > 0 && t.flex >= 0 {
 		total := gap * (len(widths) - 1)
 		for _, n := range widths {

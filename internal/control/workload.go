@@ -228,6 +228,41 @@ func (w *WorkloadRuntime) Logs(ctx context.Context, t sdk.Target, r sdk.TailLogs
 	}
 }
 
+// Metrics gives samples of a provider's workloads; see sdk.MetricStreamer.
+func (w *WorkloadRuntime) Metrics(ctx context.Context, provider string, r sdk.StreamMetricsRequest) iter.Seq2[sdk.MetricItem, error] {
+	return func(yield func(sdk.MetricItem, error) bool) {
+		back, err := w.backend(ctx, provider, sdk.WorkloadMetrics().String())
+		if err != nil {
+			yield(sdk.MetricItem{}, err)
+			return
+		}
+		streamer, err := able(back, sdk.WorkloadMetrics())
+		if err != nil {
+			yield(sdk.MetricItem{}, err)
+			return
+		}
+		for it, err := range streamer.StreamMetrics(ctx, r) {
+			it.Warming = w.e.o.Redact(it.Warming)
+			if !yield(it, named(err, back.Name)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Providers are the names of all that are configured.
+func (w *WorkloadRuntime) Providers() []string { return w.e.o.Providers.Names() }
+
+// Able reports whether a provider has a capability; an error is why that isn't
+// known.
+func (w *WorkloadRuntime) Able(ctx context.Context, provider, capability string) (bool, error) {
+	back, err := w.e.o.Providers.Backend(ctx, provider)
+	if err != nil {
+		return false, err
+	}
+	return sdk.Has(back.Provider, capability), nil
+}
+
 // sameWorkload reports whether a row is about a workload: rows of two names for
 // one backend are about the same.
 func sameWorkload(run ledger.Run, id sdk.Identity, path sdk.WorkloadPath) bool {
