@@ -152,33 +152,39 @@ func (x *Session) Delete(ctx context.Context, op string, at Place, uid string) e
 }
 
 func (x *Session) call(ctx context.Context, op, verb string, at Place, query url.Values, media string, body, out any) error {
+	_, err := x.answer(ctx, op, verb, at, query, media, body, out)
+	return err
+}
+
+// answer makes one call and returns the status of its answer, where that is a success.
+func (x *Session) answer(ctx context.Context, op, verb string, at Place, query url.Values, media string, body, out any) (status int, err error) {
 	if err := ctx.Err(); err != nil {
-		return x.lost(ctx, ctx, op, err)
+		return 0, x.lost(ctx, ctx, op, err)
 	}
 	inner, cancel := x.bound(ctx)
 	defer cancel()
 	resp, err := x.send(inner, verb, at, query, media, body)
 	if err != nil {
-		return x.lost(ctx, inner, op, err)
+		return 0, x.lost(ctx, inner, op, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was read, or nothing more is wanted of it
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	if err != nil {
-		return x.lost(ctx, inner, op, fmt.Errorf("read the answer: %w", err))
+		return 0, x.lost(ctx, inner, op, fmt.Errorf("read the answer: %w", err))
 	}
 	if len(data) > maxReply {
-		return x.lost(ctx, inner, op, fmt.Errorf("the answer has more than %d bytes", maxReply))
+		return 0, x.lost(ctx, inner, op, fmt.Errorf("the answer has more than %d bytes", maxReply))
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return x.refused(op, resp, data)
+		return 0, x.refused(op, resp, data)
 	}
 	if out == nil {
-		return nil
+		return resp.StatusCode, nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return x.lost(ctx, inner, op, fmt.Errorf("read the answer: %w", err))
+		return 0, x.lost(ctx, inner, op, fmt.Errorf("read the answer: %w", err))
 	}
-	return nil
+	return resp.StatusCode, nil
 }
 
 // Stream opens a log or a watch. Only the answer's head is bounded by the call's

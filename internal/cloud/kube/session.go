@@ -57,6 +57,8 @@ type Session struct {
 	timeout  time.Duration
 	client   *http.Client
 	base     *url.URL
+	// config is what connections of another protocol are made from; nil for a service.
+	config *rest.Config
 	// words reads a refusal; see [Service].
 	words func(e *sdk.Error, status int, body []byte) bool
 	// ahead is by how much the server's clock is ahead of ours, in nanoseconds.
@@ -117,7 +119,7 @@ func Open(s Settings) (*Session, error) {
 	if s.CallTimeout <= 0 {
 		s.CallTimeout = defaultTimeout
 	}
-	return &Session{Server: strings.TrimRight(base.String(), "/"), Namespace: namespace, Authority: authority, provider: s.Provider, timeout: s.CallTimeout, client: client, base: base, words: statusWords}, nil
+	return &Session{Server: strings.TrimRight(base.String(), "/"), Namespace: namespace, Authority: authority, provider: s.Provider, timeout: s.CallTimeout, client: client, base: base, config: cfg, words: statusWords}, nil
 }
 
 // load returns the config and the namespace that it names.

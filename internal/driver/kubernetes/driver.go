@@ -1,4 +1,5 @@
-// Package kubernetes runs jobs on Kubernetes, as Jobs of batch/v1.
+// Package kubernetes runs jobs on Kubernetes, as Jobs of batch/v1; live workloads are
+// its package workload's.
 //
 // An attempt is one Job whose name follows from the attempt's ID, so that a second
 // one is refused however often the launch is sent. The Job starts one pod and no
@@ -14,6 +15,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
+	"github.com/windlass-run/windlass/internal/driver/kubernetes/workload"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -66,6 +68,7 @@ func guarantees() sdk.Guarantees {
 		// https://kubernetes.io/docs/concepts/cluster-administration/logging/
 		Logs: sdk.LogGuarantee{Fidelity: sdk.LogLines, Live: true, Looks: true, EndProven: true,
 			Settle: sdk.LogSettle{Quiet: 2 * time.Second, Max: time.Minute}},
+		Workload: workload.Guarantees(),
 	}
 }
 
@@ -100,8 +103,10 @@ func support() []sdk.FieldSupport {
 	}
 }
 
-// provider is one namespace of a cluster.
+// provider is one namespace of a cluster for jobs, and all of it that the credentials
+// show for live workloads.
 type provider struct {
+	*workload.Workloads
 	name     string
 	cfg      config
 	session  *kube.Session
@@ -145,6 +150,8 @@ func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
 	p := &provider{name: r.Name, cfg: cfg, session: session, budget: budgets.For(session.Server, cfg.Rate), clock: r.Clock, log: r.Log,
 		secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID,
 		identity: sdk.Identity{Kind: Kind, Account: session.Authority, Region: session.Namespace, Endpoint: session.Server}}
+	p.Workloads = workload.On(workload.Cluster{Kind: Kind, Provider: r.Name, Session: session, Spend: p.spend, Clock: r.Clock, Secrets: r.Secrets,
+		Placement: cfg.Placement, Stall: time.Duration(cfg.LogStall)})
 	return p, nil
 }
 

@@ -45,7 +45,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the caller has gone
 	}
 	action := actionOf(r)
-	if strings.HasSuffix(action, ".watch") || strings.HasSuffix(action, ".log") {
+	if strings.HasSuffix(action, ".watch") || strings.HasSuffix(action, ".log") || strings.HasSuffix(action, ".exec") {
 		if disturbed(w, r, g.serve, action) {
 			return
 		}
@@ -66,10 +66,10 @@ func actionOf(r *http.Request) string {
 	}
 	verb := strings.ToLower(r.Method)
 	switch {
+	case len(parts) > 2 && (parts[2] == "log" || parts[2] == "exec"):
+		verb = parts[2]
 	case r.Method == http.MethodPost:
 		verb = "create"
-	case len(parts) > 2 && parts[2] == "log":
-		verb = "log"
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") == "true":
 		verb = "watch"
 	case r.Method == http.MethodGet && len(parts) == 1:

@@ -1,0 +1,141 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// tries bounds how often a change is decided anew since the object changed between
+// the read and the apply, as by its controller, which writes its status.
+const tries = 10
+
+// change is one verb's change of a workload that is there.
+type change struct {
+	op  string
+	req sdk.OpRequest
+	// edit makes the change to what we declared, and refuses what can't be. It returns
+	// nil where all is so already.
+	edit func(ctx context.Context, o *object, declared map[string]any) (*edited, error)
+	// replaces: pods are replaced, and the change is named as a rollout.
+	replaces bool
+}
+
+// edited is a change that was decided.
+type edited struct {
+	// args say it in words for a dry run. warnings are told with the result.
+	args     map[string]string
+	warnings []string
+	// parts are the objects that the workload needs first; nil is none.
+	parts *parts
+}
+
+// change carries a change out: at most one apply is accepted, and its answer is o. An
+// apply that is refused since the object is no longer the one that was read has changed
+// nothing, and is decided again.
+func (w *Workloads) change(ctx context.Context, ch change) (sdk.OpResult, *object, error) {
+	r, err := w.parse(ch.op, ch.req.Path)
+	if err != nil {
+		return sdk.OpResult{}, nil, err
+	}
+	for try := 1; ; try++ {
+		res, o, err := w.once(ctx, r, ch)
+		if sdk.CodeOf(err) != sdk.Aborted || try == tries {
+			return res, o, err
+		}
+	}
+}
+
+// once decides a change on what is there, and applies it.
+func (w *Workloads) once(ctx context.Context, r ref, ch change) (sdk.OpResult, *object, error) {
+	o, err := w.read(ctx, ch.op, r)
+	if err != nil {
+		return sdk.OpResult{}, nil, err
+	}
+	id := ch.req.OpID.String()
+	res := sdk.OpResult{Generation: o.generation(), Trace: traceOf(r)}
+	if o.meta.Annotations[annotationOp] == id && !ch.req.DryRun {
+		res.Changed, res.Rollout = true, o.rolloutOf(id)
+		return res, o, nil
+	}
+	if err := w.expect(ch.op, ch.req.Expect, o); err != nil {
+		return sdk.OpResult{}, nil, err
+	}
+	declared, err := o.declared()
+	if err != nil {
+		return sdk.OpResult{}, nil, w.fail(sdk.Internal, ch.op, "the %s: %w", r.object(), err)
+	}
+	e, err := ch.edit(ctx, o, declared)
+	if err != nil || e == nil {
+		res.Trace = ""
+		return res, o, err
+	}
+	if ch.req.DryRun {
+		return sdk.OpResult{Changed: true, Warnings: e.warnings, Calls: append(e.parts.calls(), applied(r, e.args))}, o, nil
+	}
+	if err := w.prepare(ctx, ch.op, e.parts); err != nil {
+		return sdk.OpResult{}, nil, err
+	}
+	annotate(declared, annotationOp, id)
+	if ch.replaces {
+		at(declared, "spec", "template", "metadata", "annotations")[annotationRollout] = id
+	}
+	identify(declared, o)
+	var raw json.RawMessage
+	err = w.c.Spend(ctx, ch.op, func() error {
+		_, err := w.c.Session.Apply(ctx, ch.op, r.place(), manager, true, declared, &raw)
+		return err
+	})
+	if err != nil {
+		return sdk.OpResult{}, nil, w.undo(ctx, ch.op, e.parts, err)
+	}
+	now, err := decode(r.kind, raw)
+	if err != nil {
+		return sdk.OpResult{}, nil, sdk.Unclear(w.fail(sdk.Internal, ch.op, "read the answer: %w", err))
+	}
+	return sdk.OpResult{Changed: true, Generation: now.generation(), Rollout: now.rolloutOf(id), Trace: traceOf(r), Warnings: e.warnings}, now, nil
+}
+
+// rolloutOf is the name of an operation's rollout, empty where it replaced no pods.
+func (o *object) rolloutOf(id string) string {
+	if o.rollout() == id {
+		return id
+	}
+	return ""
+}
+
+// expect compares what was expected with the object that the apply will be bound to.
+func (w *Workloads) expect(op string, e sdk.Expect, o *object) error {
+	return e.Check(op, sdk.DeploymentStatus{Path: o.ref.path(), Desired: &o.desired, Generation: o.generation()})
+}
+
+// identify binds an apply to the object as it was read.
+func identify(declared map[string]any, o *object) {
+	declared["apiVersion"], declared["kind"] = "apps/v1", o.ref.kind.word()
+	m := at(declared, "metadata")
+	m["name"], m["namespace"], m["uid"], m["resourceVersion"] = o.ref.name, o.ref.namespace, string(o.meta.UID), o.meta.ResourceVersion
+}
+
+func annotate(declared map[string]any, key, value string) {
+	at(declared, "metadata", "annotations")[key] = value
+}
+
+// applied is the apply of a dry run.
+func applied(r ref, args map[string]string) sdk.PlannedCall {
+	return sdk.PlannedCall{Name: "apps/v1:Apply", Object: r.object(), Args: args}
+}
+
+// taken says whose declarations a change overrides: they come back with that
+// manager's next apply.
+func taken(o *object, what string, path ...string) []string {
+	names := owners(o.meta, path...)
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return []string{fmt.Sprintf("%s declares the %s too, and its next apply may change it back", strings.Join(slices.Compact(names), ", "), what)}
+}
