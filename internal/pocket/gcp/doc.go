@@ -1,6 +1,6 @@
-// Package gcp is the pocket Google Cloud: Cloud Run jobs, Cloud Logging and
-// Secret Manager on one port, for one project and location, by gRPC and by REST.
-// Tasks really run.
+// Package gcp is the pocket Google Cloud: Cloud Run jobs and services, Cloud
+// Logging, Cloud Monitoring and Secret Manager on one port, for one project and
+// location, by gRPC and by REST. Tasks and instances really run.
 //
 // A test starts it so:
 //

@@ -34,6 +34,8 @@ func action(fullMethod string) string {
 		return "logging:" + method
 	case strings.HasPrefix(service, "google.cloud.secretmanager."):
 		return "secretmanager:" + method
+	case strings.HasPrefix(service, "google.monitoring."):
+		return "monitoring:" + method
 	default:
 		return "run:" + method
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,18 @@ type seen struct {
 		Field string
 	}
 	Deleted bool
+
+	Service, Scaled, Restarted serviceSeen
+	Conflict                   problemSeen
+	Listed                     []string
+	Revisions                  int
+	ServiceDeleted             bool
+}
+
+type serviceSeen struct {
+	Name, Revision              string
+	Count, Generation, Observed int
+	Ready                       any // a name, or a number
 }
 
 type problemSeen struct {
@@ -56,7 +69,8 @@ type problemSeen struct {
 	Message string
 }
 
-// TestNode lets clients that nobody here wrote go through a job's life: the
+// TestNode lets clients that nobody here wrote go through a job's and a service's
+// life: the
 // generated one by gRPC and by REST, and the one made of the API's discovery
 // document.
 func TestNode(t *testing.T) {
@@ -68,7 +82,7 @@ func TestNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for mode, codes := range map[string]struct{ missing, invalid int }{"grpc": {5, 3}, "rest": {5, 3}, "discovery": {404, 400}} {
+	for mode, codes := range map[string]struct{ missing, invalid, conflict int }{"grpc": {5, 3, 10}, "rest": {5, 3, 10}, "discovery": {404, 400, 409}} {
 		t.Run(mode, func(t *testing.T) {
 			c := newCloud(t, Options{})
 			u, err := url.Parse(c.url)
@@ -104,6 +118,16 @@ func TestNode(t *testing.T) {
 			}
 			if got.Missing.Code != codes.missing || !strings.Contains(got.Missing.Message, "does not exist") || got.Invalid.Code != codes.invalid || got.Invalid.Field != "CreateJobRequest.job_id" {
 				t.Errorf("the refusals: %s", out)
+			}
+			name := parent + "/services/s-" + mode
+			for i, v := range []serviceSeen{got.Service, got.Scaled, got.Restarted} {
+				if v.Name != name || v.Count != min(i+1, 2) || v.Generation != i+1 || v.Observed != i+1 || v.Ready != "CONDITION_SUCCEEDED" && v.Ready != 4.0 ||
+					(v.Revision == got.Service.Revision) != (i < 2) {
+					t.Errorf("the service, change %d: %+v", i, v)
+				}
+			}
+			if got.Conflict.Code != codes.conflict || !strings.Contains(got.Conflict.Message, "version 'stale' was specified") || !slices.Equal(got.Listed, []string{name}) || got.Revisions != 2 || !got.ServiceDeleted {
+				t.Errorf("the services: %s", out)
 			}
 		})
 	}

@@ -7,9 +7,12 @@ func Operations() map[string][]string {
 		"google.cloud.run.v2.Jobs":       {"CreateJob", "DeleteJob", "GetJob", "ListJobs", "RunJob", "TestIamPermissions", "UpdateJob"},
 		"google.cloud.run.v2.Executions": {"CancelExecution", "DeleteExecution", "GetExecution", "ListExecutions"},
 		"google.cloud.run.v2.Tasks":      {"GetTask", "ListTasks"},
+		"google.cloud.run.v2.Services":   {"CreateService", "DeleteService", "GetService", "ListServices", "TestIamPermissions", "UpdateService"},
+		"google.cloud.run.v2.Revisions":  {"DeleteRevision", "GetRevision", "ListRevisions"},
 		"google.longrunning.Operations":  {"CancelOperation", "DeleteOperation", "GetOperation", "ListOperations", "WaitOperation"},
 		"google.logging.v2.LoggingServiceV2": {
 			"ListLogEntries"},
+		"google.monitoring.v3.MetricService": {"ListTimeSeries"},
 		"google.cloud.secretmanager.v1.SecretManagerService": {"AccessSecretVersion", "AddSecretVersion", "CreateSecret", "DeleteSecret", "DestroySecretVersion", "DisableSecretVersion",
 			"EnableSecretVersion", "GetSecret", "GetSecretVersion", "ListSecretVersions", "ListSecrets", "TestIamPermissions", "UpdateSecret"},
 	}

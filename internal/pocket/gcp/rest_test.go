@@ -107,7 +107,7 @@ func TestRESTRefuses(t *testing.T) {
 		"other encoding":      {"GET", "/v2/" + parent + "/jobs?alt=proto", nil, 400, "INVALID_ARGUMENT"},
 		"broken rule":         {"POST", "/v2/" + parent + "/jobs?jobId=A", good, 400, "INVALID_ARGUMENT"},
 		"unimplemented":       {"POST", "/v2/" + parent + "/jobs/a:setIamPolicy", doc{}, 501, "UNIMPLEMENTED"},
-		"service":             {"GET", "/v2/" + parent + "/services", nil, 404, "NOT_FOUND"},
+		"worker pools":        {"GET", "/v2/" + parent + "/workerPools", nil, 404, "NOT_FOUND"},
 	} {
 		status, _, reply := c.rest(t, k.method, k.path, k.body)
 		if kind, message, code := problem(reply); status != k.status || kind != k.kind || code != float64(k.status) || message == "" {

@@ -117,11 +117,7 @@ func TestRules(t *testing.T) {
 		t.Fatal("destroy", status)
 	}
 
-	type call struct {
-		method, path string
-		body         any
-	}
-	of := func(method, path string, body any) call { return call{method, path, body} }
+	of := newCall
 	variable := func(name, value string) []any { return []any{doc{"name": name, "value": value}} }
 	secretRef := func(secret, version string) []any {
 		return []any{doc{"name": "S", "valueSource": doc{"secretKeyRef": doc{"secret": secret, "version": version}}}}
@@ -132,10 +128,7 @@ func TestRules(t *testing.T) {
 	volume := func(v doc) []any { return []any{v} }
 	long := strings.Repeat("x", 64)
 
-	cases := []struct {
-		rule string
-		call call
-	}{
+	cases := []ruleCase{
 		{"run-unsupported", of(create(doc{"binaryAuthorization": doc{"useDefault": true}}))},
 		{"run-unsupported", of(create(doc{"template.delayExecution": true}))},
 		{"run-unsupported", of(create(doc{task + "encryptionKey": "k"}))},
@@ -282,6 +275,7 @@ func TestRules(t *testing.T) {
 		{"secret-unsupported", of("POST", secrets+"?secretId=new", with(automatic, doc{"ttl": "3600s"}))},
 		{"secret-unsupported", of("GET", "/v1/projects/"+Project+"/locations/l/secrets/s", nil)},
 	}
+	cases = append(cases, serviceCases(t, c)...)
 	untested, known, there := map[string]bool{}, map[string]codes.Code{}, map[string]bool{}
 	for _, r := range Rules() {
 		if there[r.ID] {
@@ -314,7 +308,7 @@ func TestRules(t *testing.T) {
 // test that breaks it.
 func ownTests() map[string]string {
 	return map[string]string{"run-jobs-1000": "TestF16Quota", "run-executions-1000": "TestF16Quota", "run-deleting": "TestDelete", "run-operation-cancel": "TestOperations",
-		"run-operation-running": "TestOperations", "run-retention": "TestRetention", "logging-reads": "TestF61Quota", "run-name": "TestNames", "secret-name": "TestNames"}
+		"run-operation-running": "TestOperations", "run-retention": "TestRetention", "logging-reads": "TestF61Quota", "run-name": "TestNames", "run-traffic-revision": "TestServiceTraffic", "secret-name": "TestNames"}
 }
 
 // testExists looks for a test in the files of this package and those below.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudlogging"
+	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudmonitoring"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudrun"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/gapi"
 	"github.com/windlass-run/windlass/internal/pocket/gcp/gsecrets"
@@ -68,6 +70,7 @@ type Server struct {
 	run     *cloudrun.Service
 	logging *cloudlogging.Service
 	secrets *gsecrets.Service
+	metrics *cloudmonitoring.Service
 
 	grpc *grpc.Server
 	rest *rest
@@ -102,6 +105,7 @@ func New(o Options) (*Server, error) {
 	s.secrets = gsecrets.New(gsecrets.Options{Project: project, Policy: s.policy, Now: o.Now})
 	s.run = cloudrun.New(cloudrun.Options{Project: project, Policy: s.policy, Location: o.Location, Now: o.Now, NewID: o.NewID, Caller: "pocket@" + o.Project + ".iam.gserviceaccount.com",
 		Executor: s.executor, Logs: s.logging, Secret: s.secrets.Value})
+	s.metrics = cloudmonitoring.New(cloudmonitoring.Options{Project: project, Policy: s.policy, Location: o.Location, Now: o.Now, Source: s.run.Measurements})
 	if err := s.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("pocket gcp: read its state: %w", err), s.executor.Close())
 	}
@@ -110,6 +114,7 @@ func New(o Options) (*Server, error) {
 	s.run.Register(s.grpc)
 	s.logging.Register(s.grpc)
 	s.secrets.Register(s.grpc)
+	s.metrics.Register(s.grpc)
 	var err error
 	if s.rest, err = newREST(s.grpc); err != nil {
 		return nil, errors.Join(fmt.Errorf("pocket gcp: %w", err), s.executor.Close())
@@ -150,7 +155,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Close ends every task and every connection, and waits for them.
+// Close ends every task, every instance and every connection, and waits for them.
 func (s *Server) Close() error {
 	s.closing.Do(func() { s.closeErr = s.close() })
 	return s.closeErr
@@ -168,8 +173,8 @@ func (s *Server) close() error {
 }
 
 // Faults returns the plan of what goes wrong with calls. Actions are named
-// "run:RunJob", "logging:ListLogEntries", "secretmanager:AccessSecretVersion";
-// operations "run:GetOperation".
+// "run:RunJob", "logging:ListLogEntries", "secretmanager:AccessSecretVersion",
+// "monitoring:ListTimeSeries"; operations "run:GetOperation".
 func (s *Server) Faults() *fault.Plan { return s.faults }
 
 // Calls returns the record of calls. Bodies are the messages as JSON, however
@@ -185,12 +190,15 @@ func (s *Server) Run() *cloudrun.Service { return s.run }
 // Logging returns Cloud Logging, for its knobs.
 func (s *Server) Logging() *cloudlogging.Service { return s.logging }
 
+// Monitoring returns Cloud Monitoring, for its knobs.
+func (s *Server) Monitoring() *cloudmonitoring.Service { return s.metrics }
+
 // Secrets returns Secret Manager, to put secrets into.
 func (s *Server) Secrets() *gsecrets.Service { return s.secrets }
 
 // Rules returns the rules of all services.
 func Rules() gapi.Table {
-	return append(append(cloudrun.Rules(), cloudlogging.Rules()...), gsecrets.Rules()...)
+	return slices.Concat(cloudrun.Rules(), cloudlogging.Rules(), gsecrets.Rules(), cloudmonitoring.Rules())
 }
 
 func randomID() string {

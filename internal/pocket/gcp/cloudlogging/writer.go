@@ -28,7 +28,7 @@ const maxEntry = 250 << 10
 // maxLine bounds a line that doesn't end: what there is of it is written.
 const maxLine = 4 << 20
 
-// The logs of a Cloud Run job:
+// The logs of Cloud Run:
 // https://cloud.google.com/run/docs/logging
 const (
 	stdout = "run.googleapis.com/stdout"
@@ -36,10 +36,12 @@ const (
 	system = "run.googleapis.com/varlog/system"
 )
 
-// Source is the attempt of a task that entries come from.
+// Source is what entries come from: the attempt of a task, or where Service is
+// set, an instance of a revision.
 type Source struct {
 	Location, Job, Execution string
 	Task, Attempt            int
+	Service, Revision        string
 	// Instance is an ID of the container instance.
 	Instance string
 }
@@ -58,6 +60,15 @@ type Container struct {
 
 // Open returns the output of a container.
 func (s *Service) Open(from Source) *Container {
+	if from.Service != "" {
+		// https://cloud.google.com/monitoring/api/resources#tag_cloud_run_revision
+		return &Container{
+			service: s,
+			resource: &monitoredres.MonitoredResource{Type: "cloud_run_revision", Labels: map[string]string{"project_id": s.o.Project.ID,
+				"location": from.Location, "service_name": from.Service, "revision_name": from.Revision, "configuration_name": from.Service}},
+			labels: map[string]string{"instanceId": from.Instance},
+		}
+	}
 	return &Container{
 		service: s,
 		resource: &monitoredres.MonitoredResource{Type: "cloud_run_job",

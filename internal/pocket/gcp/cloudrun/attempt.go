@@ -158,14 +158,7 @@ func (s *Service) attempt(e *execution, t *task, n int, abort <-chan struct{}) r
 		log.system(ltype.LogSeverity_ERROR, text)
 		return result{message: text, code: codes.FailedPrecondition}
 	}
-	spec := run.Spec{Name: fmt.Sprintf("%s-%d", t.id(e), n), Image: c.Image, Env: env, Dir: c.WorkingDir, MemoryMiB: memoryMiB(c), Stdout: log.stdout, Stderr: log.stderr}
-	if len(c.Command) > 0 {
-		spec.Entrypoint = c.Command
-	}
-	if len(c.Args) > 0 {
-		spec.Command = c.Args
-	}
-	box, err := s.o.Executor.Start(context.Background(), spec)
+	box, err := s.o.Executor.Start(context.Background(), containerSpec(fmt.Sprintf("%s-%d", t.id(e), n), c, env, log))
 	if err != nil {
 		var start *run.StartError
 		text := err.Error()
@@ -179,11 +172,7 @@ func (s *Service) attempt(e *execution, t *task, n int, abort <-chan struct{}) r
 	r := s.watch(e, t, box, abort)
 	log.close()
 	if r.exit != nil {
-		severity := ltype.LogSeverity_INFO
-		if *r.exit != 0 {
-			severity = ltype.LogSeverity_WARNING
-		}
-		log.system(severity, fmt.Sprintf("Container called exit(%d).", *r.exit))
+		log.exited(*r.exit)
 	} else if r.signal != 0 {
 		log.system(ltype.LogSeverity_WARNING, fmt.Sprintf("Container terminated on signal %d.", r.signal))
 	}
@@ -264,9 +253,16 @@ func memoryMessage(t *task) string {
 		memoryMiB(t.view.Containers[0]))
 }
 
-// environment is what a container gets: the job's variables and secrets, then
-// those of the platform, which can't be overridden.
+// environment is what a task's container gets: its own variables, then those of
+// the platform, which can't be overridden.
 func (s *Service) environment(e *execution, t *task, n int, c *runpb.Container) ([]string, error) {
+	env, err := s.variables(c)
+	return append(env, varJob+"="+e.job.id, varExecution+"="+e.id, fmt.Sprintf("%s=%d", varIndex, t.index),
+		fmt.Sprintf("%s=%d", varAttempt, n), fmt.Sprintf("%s=%d", varCount, len(e.tasks))), err
+}
+
+// variables are a container's own, the values of secrets among them.
+func (s *Service) variables(c *runpb.Container) ([]string, error) {
 	var env []string
 	for _, v := range c.Env {
 		value := v.GetValue()
@@ -279,8 +275,7 @@ func (s *Service) environment(e *execution, t *task, n int, c *runpb.Container) 
 		}
 		env = append(env, v.Name+"="+value)
 	}
-	return append(env, varJob+"="+e.job.id, varExecution+"="+e.id, fmt.Sprintf("%s=%d", varIndex, t.index),
-		fmt.Sprintf("%s=%d", varAttempt, n), fmt.Sprintf("%s=%d", varCount, len(e.tasks))), nil
+	return env, nil
 }
 
 // output is where an attempt's output goes.
@@ -290,10 +285,14 @@ type output struct {
 }
 
 func (s *Service) openLog(e *execution, t *task, n int) output {
+	return s.openOutput(cloudlogging.Source{Location: s.o.Location, Job: e.job.id, Execution: e.id, Task: t.index, Attempt: n, Instance: s.o.NewID()})
+}
+
+func (s *Service) openOutput(from cloudlogging.Source) output {
 	if s.o.Logs == nil {
 		return output{stdout: io.Discard, stderr: io.Discard}
 	}
-	c := s.o.Logs.Open(cloudlogging.Source{Location: s.o.Location, Job: e.job.id, Execution: e.id, Task: t.index, Attempt: n, Instance: s.o.NewID()})
+	c := s.o.Logs.Open(from)
 	return output{container: c, stdout: c.Stdout(), stderr: c.Stderr()}
 }
 
@@ -308,4 +307,25 @@ func (o output) system(severity ltype.LogSeverity, text string) {
 	if o.container != nil {
 		o.container.System(severity, text)
 	}
+}
+
+// exited says that a container ended by itself.
+func (o output) exited(code int) {
+	severity := ltype.LogSeverity_INFO
+	if code != 0 {
+		severity = ltype.LogSeverity_WARNING
+	}
+	o.system(severity, fmt.Sprintf("Container called exit(%d).", code))
+}
+
+// containerSpec is how the executor is asked for a container.
+func containerSpec(name string, c *runpb.Container, env []string, log output) run.Spec {
+	spec := run.Spec{Name: name, Image: c.Image, Env: env, Dir: c.WorkingDir, MemoryMiB: memoryMiB(c), Stdout: log.stdout, Stderr: log.stderr}
+	if len(c.Command) > 0 {
+		spec.Entrypoint = c.Command
+	}
+	if len(c.Args) > 0 {
+		spec.Command = c.Args
+	}
+	return spec
 }

@@ -31,9 +31,23 @@ const (
 	varCount     = "CLOUD_RUN_TASK_COUNT"
 )
 
-func reserved() []string { return []string{varJob, varExecution, varIndex, varAttempt, varCount} }
+// purpose is what a container is for: what it may have depends on it.
+type purpose int
 
-func (s *Service) normaliseContainers(field string, list []*runpb.Container, volumes map[string]*runpb.Volume) error {
+const (
+	forJobs purpose = iota
+	forServices
+)
+
+// reserved are the variables that the platform sets itself.
+func (p purpose) reserved() []string {
+	if p == forServices {
+		return []string{varPort, varService, varRevision, varConfiguration}
+	}
+	return []string{varJob, varExecution, varIndex, varAttempt, varCount}
+}
+
+func (s *Service) normaliseContainers(field string, p purpose, list []*runpb.Container, volumes map[string]*runpb.Volume) error {
 	if len(list) == 0 || len(list) > maxContainers {
 		return violation(ruleContainers, field+".containers", "there are %d, must be between 1 and %d.", len(list), maxContainers)
 	}
@@ -44,36 +58,42 @@ func (s *Service) normaliseContainers(field string, list []*runpb.Container, vol
 			return violation(ruleContainerName, at+".name", "%q is no DNS label, or is there twice.", c.Name)
 		}
 		names[c.Name] = true
-		if err := s.normaliseContainer(at, c, volumes); err != nil {
+		if err := s.normaliseContainer(at, p, c, volumes); err != nil {
 			return err
 		}
 	}
 	if len(list) > 1 {
-		return refuse(ruleUnsupported, "The pocket cloud runs one container for each task.")
+		return refuse(ruleUnsupported, "The pocket cloud runs one container for each task or instance.")
 	}
 	return nil
 }
 
-func (s *Service) normaliseContainer(field string, c *runpb.Container, volumes map[string]*runpb.Volume) error {
+func (s *Service) normaliseContainer(field string, p purpose, c *runpb.Container, volumes map[string]*runpb.Volume) error {
 	if !imageForm().MatchString(c.Image) {
 		return violation(ruleImage, field+".image", "%q is no name of an image.", c.Image)
 	}
 	if err := checkArgs(field, c.Args); err != nil {
 		return err
 	}
-	if len(c.Ports) > 0 {
+	switch {
+	case p == forServices && (c.SourceCode != nil || c.BaseImageUri != ""):
+		return refuse(ruleUnsupported, "The pocket cloud builds nothing: source_code and base_image_uri aren't offered.")
+	case p == forServices:
+		if err := normalisePorts(field, c); err != nil {
+			return err
+		}
+	case len(c.Ports) > 0:
 		return violation(rulePorts, field+".ports", "ports are not supported for jobs.")
-	}
-	if c.SourceCode != nil || c.BaseImageUri != "" || c.GetResources().GetCpuIdle() {
+	case c.SourceCode != nil || c.BaseImageUri != "" || c.GetResources().GetCpuIdle():
 		return violation(ruleServiceOnly, field, "source_code, base_image_uri and cpu_idle are supported for services only.")
 	}
 	if c.LivenessProbe != nil || c.StartupProbe != nil || c.ReadinessProbe != nil || len(c.DependsOn) > 0 || c.SandboxLauncher != nil {
 		return refuse(ruleUnsupported, "The pocket cloud doesn't offer probes, dependencies and sandboxes.")
 	}
-	if err := s.checkEnv(field, c.Env); err != nil {
+	if err := s.checkEnv(field, p, c.Env); err != nil {
 		return err
 	}
-	if err := normaliseResources(field+".resources", c); err != nil {
+	if err := normaliseResources(field+".resources", p, c); err != nil {
 		return err
 	}
 	paths := map[string]bool{}
@@ -97,7 +117,7 @@ func checkArgs(field string, args []string) error {
 	return nil
 }
 
-func (s *Service) checkEnv(field string, list []*runpb.EnvVar) error {
+func (s *Service) checkEnv(field string, p purpose, list []*runpb.EnvVar) error {
 	if len(list) > maxVariables {
 		return violation(ruleEnvCount, field+".env", "there are %d, at most %d are allowed.", len(list), maxVariables)
 	}
@@ -107,7 +127,7 @@ func (s *Service) checkEnv(field string, list []*runpb.EnvVar) error {
 		switch {
 		case v.Name == "" || strings.ContainsAny(v.Name, "=\x00"):
 			return violation(ruleEnvName, at+".name", "%q is no name of a variable.", v.Name)
-		case slices.Contains(reserved(), v.Name):
+		case slices.Contains(p.reserved(), v.Name):
 			return violation(ruleEnvReserved, at+".name", "The following reserved env names were provided: %s. These values are automatically set by the system.", v.Name)
 		case seen[v.Name]:
 			return violation(ruleEnvTwice, at+".name", "%s is there twice.", v.Name)
@@ -137,7 +157,7 @@ func (s *Service) secretName(secret string) string {
 }
 
 // normaliseResources checks CPU and memory and fills in 1 CPU and 512 MiB.
-func normaliseResources(field string, c *runpb.Container) error {
+func normaliseResources(field string, p purpose, c *runpb.Container) error {
 	if c.Resources == nil {
 		c.Resources = &runpb.ResourceRequirements{}
 	}
@@ -156,6 +176,10 @@ func normaliseResources(field string, c *runpb.Container) error {
 	}
 	limits["cpu"], limits["memory"] = cmp.Or(limits["cpu"], "1000m"), cmp.Or(limits["memory"], "512Mi")
 	cpu, ok := quantity(limits["cpu"])
+	if memory, legal := quantity(limits["memory"]); p == forServices && ok && legal {
+		c.Resources.Limits = limits
+		return checkServiceSize(field, cpu, memory)
+	}
 	if !ok || !cpu.IsInt() || !slices.Contains([]int64{1, 2, 4, 6, 8}, cpu.Num().Int64()) {
 		return violation(ruleCPU, field+".limits.cpu", "Invalid value specified for cpu: %s. For jobs it must be 1, 2, 4, 6 or 8.", limits["cpu"])
 	}

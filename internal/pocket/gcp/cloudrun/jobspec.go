@@ -130,7 +130,7 @@ func (s *Service) normaliseTask(field string, j *runpb.Job, t *runpb.TaskTemplat
 	if err != nil {
 		return err
 	}
-	return s.normaliseContainers(field, t.Containers, volumes)
+	return s.normaliseContainers(field, forJobs, t.Containers, volumes)
 }
 
 func checkTimeout(rule, field string, d *durationpb.Duration, stage api.LaunchStage) error {

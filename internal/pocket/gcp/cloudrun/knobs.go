@@ -16,19 +16,27 @@ type Pace struct {
 	Import, Provision, Start time.Duration
 	// Finish is the time from the last task's end to the execution's.
 	Finish time.Duration
-	// Delete is the time until a deleted job or execution is gone.
+	// Delete is the time until a deleted job, execution or service is gone.
 	Delete time.Duration
+	// Ready is how long an instance of a service has to go on until it counts as
+	// started: the pocket cloud probes no ports. Restart is the time until one that
+	// ended by itself is replaced.
+	Ready, Restart time.Duration
 }
 
 // DefaultPace is quick, but shows every state to a caller that looks often.
 func DefaultPace() Pace {
 	return Pace{Reconcile: 5 * time.Millisecond, Import: 5 * time.Millisecond, Provision: 5 * time.Millisecond,
-		Start: 5 * time.Millisecond, Finish: 5 * time.Millisecond, Delete: 5 * time.Millisecond}
+		Start: 5 * time.Millisecond, Finish: 5 * time.Millisecond, Delete: 5 * time.Millisecond,
+		Ready: 50 * time.Millisecond, Restart: 200 * time.Millisecond}
 }
 
 // Grace is the time between TERM and KILL:
 // https://cloud.google.com/run/docs/container-contract
 const Grace = 10 * time.Second
+
+// standardSample is quicker than the real one.
+const standardSample = 5 * time.Second
 
 // Knobs make the service behave as it may, but seldom does.
 type Knobs struct {
@@ -36,15 +44,18 @@ type Knobs struct {
 	Pace Pace
 	// Grace is the time between TERM and KILL.
 	Grace time.Duration
-	// GetDelay is how long a new job or execution can't be found by name.
+	// GetDelay is how long a new job, execution or service can't be found by name.
 	GetDelay time.Duration
-	// ListDelay is how long lists leave out a new job or execution.
+	// ListDelay is how long lists leave out a new job, execution or service.
 	ListDelay time.Duration
 	// OperationDelay is how long an operation that has ended isn't done yet.
 	OperationDelay time.Duration
 	// TimeoutDelay is how long past its time-out a task goes on; negative ends
 	// it before.
 	TimeoutDelay time.Duration
+	// Sample is the time between two measurements of services; the real one is a
+	// minute: https://cloud.google.com/monitoring/api/metrics_gcp_p_z#gcp-run
+	Sample time.Duration
 	// PageSize bounds the pages of lists below the service's own bound.
 	PageSize int
 	// MaxJobs bounds jobs; 0 means the quota's 1,000.
@@ -57,7 +68,7 @@ type Knobs struct {
 }
 
 // DefaultKnobs are those of a calm service.
-func DefaultKnobs() Knobs { return Knobs{Pace: DefaultPace(), Grace: Grace} }
+func DefaultKnobs() Knobs { return Knobs{Pace: DefaultPace(), Grace: Grace, Sample: standardSample} }
 
 // SetKnobs changes the behaviour for what comes after.
 func (s *Service) SetKnobs(k Knobs) {
@@ -77,7 +88,8 @@ func (s *Service) TuneKnobs(f func(*Knobs)) {
 type Mishap struct {
 	// Executions is how many it befalls; 0 means all that follow.
 	Executions int
-	// Job restricts it to executions of a job, when set.
+	// Job restricts it to executions of a job, when set, or to instances of the
+	// service of that name, which only StageImage befalls.
 	Job string
 	// Stage is where it strikes.
 	Stage Stage

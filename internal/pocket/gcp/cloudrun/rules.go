@@ -68,6 +68,26 @@ const (
 	ruleOverrideTime  = "run-override-timeout"
 	ruleFinished      = "run-execution-finished"
 	rulePageSize      = "run-page-size"
+
+	ruleServiceMissing  = "run-service-missing"
+	ruleRevisionMissing = "run-revision-missing"
+	ruleServiceID       = "run-service-id"
+	ruleServiceName     = "run-service-name"
+	ruleServiceExists   = "run-service-exists"
+	ruleServiceRequired = "run-service-required"
+	ruleMask            = "run-update-mask"
+	ruleRevisionName    = "run-revision-name"
+	ruleRevisionTaken   = "run-revision-taken"
+	ruleRevisionServes  = "run-revision-serves"
+	ruleScaling         = "run-scaling"
+	ruleScalingMode     = "run-scaling-mode"
+	ruleRequestTimeout  = "run-request-timeout"
+	ruleConcurrency     = "run-concurrency"
+	ruleTraffic         = "run-traffic"
+	ruleTrafficRevision = "run-traffic-revision"
+	ruleServicePort     = "run-service-port"
+	ruleServiceCPU      = "run-service-cpu"
+	ruleServiceMemory   = "run-service-memory"
 )
 
 const (
@@ -77,6 +97,10 @@ const (
 	opRef      = "https://cloud.google.com/run/docs/reference/rest/v2/projects.locations.operations"
 	containers = "https://cloud.google.com/run/docs/reference/rest/v2/Container"
 	taskTempl  = "https://cloud.google.com/run/docs/reference/rest/v2/TaskTemplate"
+	serviceRef = "https://cloud.google.com/run/docs/reference/rest/v2/projects.locations.services"
+	revRef     = "https://cloud.google.com/run/docs/reference/rest/v2/projects.locations.services.revisions"
+	revTempl   = "https://cloud.google.com/run/docs/reference/rest/v2/RevisionTemplate"
+	manual     = "https://cloud.google.com/run/docs/configuring/services/manual-scaling"
 	templ      = "https://cloud.google.com/run/docs/reference/rest/v2/ExecutionTemplate"
 	quotasDoc  = "https://cloud.google.com/run/quotas"
 	jobsDoc    = "https://cloud.google.com/run/docs/create-jobs"
@@ -90,7 +114,7 @@ const (
 // Rules returns what the service refuses, each with the page that says so.
 func Rules() gapi.Table {
 	return gapi.Table{
-		{ID: ruleUnsupported, Code: codes.Unimplemented, Text: "What the pocket cloud can't do is refused, never overlooked: mounted volumes, GPUs, probes, sidecars, encryption keys, binary authorization, delayed executions, sandboxes, deleted resources in lists.", Doc: containers},
+		{ID: ruleUnsupported, Code: codes.Unimplemented, Text: "What the pocket cloud can't do is refused, never overlooked: mounted volumes, GPUs, probes, sidecars, encryption keys, binary authorization, delayed executions, sandboxes, builds, meshes, deleted resources in lists.", Doc: containers},
 		{ID: ruleName, Code: invalid, Text: "Names have the form of their resource.", Doc: jobRef},
 		{ID: ruleLocation, Code: codes.NotFound, Text: "The location must be one where Cloud Run is; the pocket cloud has one.", Doc: "https://cloud.google.com/run/docs/locations"},
 		{ID: ruleJobMissing, Code: codes.NotFound, Text: "The job must exist.", Doc: jobRef + "/get"},
@@ -106,7 +130,7 @@ func Rules() gapi.Table {
 		{ID: ruleJobRequired, Code: invalid, Text: "A job has a template with a template of its tasks.", Doc: jobRef},
 		{ID: ruleJobName, Code: invalid, Text: "A job to be created has no name, or the one of parent and job_id.", Doc: jobRef + "/create"},
 		{ID: ruleEtag, Code: codes.Aborted, Text: "An etag that is given is the current one.", Doc: jobRef + "/run"},
-		{ID: ruleDeleting, Code: codes.FailedPrecondition, Text: "A job that is being deleted takes no changes and no executions.", Doc: jobRef + "/delete"},
+		{ID: ruleDeleting, Code: codes.FailedPrecondition, Text: "A job or service that is being deleted takes no changes and no executions.", Doc: jobRef + "/delete"},
 		{ID: ruleToken, Code: invalid, Text: "Job name and execution token together are shorter than 63 characters, and the token is of a name's characters.", Doc: jobRef},
 		{ID: ruleLabelCount, Code: invalid, Text: "A resource has up to 64 labels.", Doc: labelsDoc},
 		{ID: ruleLabel, Code: invalid, Text: "A label's key and value have up to 63 lowercase letters, numerals, hyphens and underscores; the key begins with a letter.", Doc: labelsDoc},
@@ -149,6 +173,25 @@ func Rules() gapi.Table {
 		{ID: ruleOverrideCount, Code: invalid, Text: "An override's number of tasks is one that a job may have.", Doc: jobRef + "/run"},
 		{ID: ruleOverrideTime, Code: invalid, Text: "An override's time-out is one that a job may have.", Doc: jobRef + "/run"},
 		{ID: ruleFinished, Code: codes.FailedPrecondition, Text: "Only an execution that hasn't completed can be cancelled.", Doc: execRef + "/cancel"},
+		{ID: ruleServiceMissing, Code: codes.NotFound, Text: "The service must exist.", Doc: serviceRef + "/get"},
+		{ID: ruleRevisionMissing, Code: codes.NotFound, Text: "The revision must exist.", Doc: revRef + "/get"},
+		{ID: ruleServiceID, Code: invalid, Text: "A service's ID has up to 49 lowercase letters, numerals and hyphens, begins with a letter and doesn't end with a hyphen.", Doc: serviceRef + "/create"},
+		{ID: ruleServiceName, Code: invalid, Text: "A service to be created has no name.", Doc: serviceRef},
+		{ID: ruleServiceExists, Code: codes.AlreadyExists, Text: "A service's ID is unique in its project and location.", Doc: serviceRef + "/create"},
+		{ID: ruleServiceRequired, Code: invalid, Text: "A service has a template of its revisions.", Doc: serviceRef},
+		{ID: ruleMask, Code: invalid, Text: "An update's mask names fields of a service.", Doc: serviceRef + "/patch"},
+		{ID: ruleRevisionName, Code: invalid, Text: "A revision's name begins with that of its service.", Doc: revTempl},
+		{ID: ruleRevisionTaken, Code: codes.AlreadyExists, Text: "A revision that is there can't be named for another template or scaling.", Doc: "https://github.com/googleapis/google-cloud-python/issues/14259"},
+		{ID: ruleRevisionServes, Code: codes.FailedPrecondition, Text: "The latest revision, and one that gets traffic, can't be deleted.", Doc: revRef + "/delete"},
+		{ID: ruleScaling, Code: invalid, Text: "Counts of instances aren't negative, a minimum isn't above the maximum.", Doc: serviceRef + "#ServiceScaling"},
+		{ID: ruleScalingMode, Code: invalid, Text: "Manual scaling has a manual count alone, automatic scaling has none.", Doc: manual},
+		{ID: ruleRequestTimeout, Code: invalid, Text: "A request's time-out lies between 1 second and 60 minutes.", Doc: conf + "request-timeout"},
+		{ID: ruleConcurrency, Code: invalid, Text: "An instance takes 1 to 1,000 requests at a time.", Doc: conf + "concurrency"},
+		{ID: ruleTraffic, Code: invalid, Text: "Traffic goes to the latest revision or a named one, 100 percent together.", Doc: serviceRef + "#TrafficTarget"},
+		{ID: ruleTrafficRevision, Text: "Traffic to a revision that isn't there fails the service's routes, after the call.", Doc: serviceRef + "#TrafficTarget"},
+		{ID: ruleServicePort, Code: invalid, Text: "A service's container has one port, named http1 or h2c.", Doc: containers + "#ContainerPort"},
+		{ID: ruleServiceCPU, Code: invalid, Text: "A service's container has 1, 2, 4, 6 or 8 CPUs, or a part of one from 0.08.", Doc: conf + "services/cpu"},
+		{ID: ruleServiceMemory, Code: invalid, Text: "A service's container has 128 MiB to 32 GiB of memory.", Doc: conf + "services/memory-limits"},
 		{ID: rulePageSize, Code: invalid, Text: "A page size isn't negative.", Doc: jobRef + "/list"},
 	}
 }

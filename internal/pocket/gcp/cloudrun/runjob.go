@@ -135,7 +135,7 @@ func (s *Service) override(t *runpb.ExecutionTemplate, o *runpb.RunJobRequest_Ov
 		if c.ClearArgs || len(c.Args) > 0 {
 			target.Args = slices.Clone(c.Args)
 		}
-		if err := s.checkEnv(at, c.Env); err != nil {
+		if err := s.checkEnv(at, forJobs, c.Env); err != nil {
 			return err
 		}
 		target.Env = mergeEnv(target.Env, c.Env)

@@ -44,14 +44,16 @@ type Service struct {
 	o Options
 
 	mu         sync.Mutex
-	jobs       map[string]*job // by ID
-	operations []*operation    // by age
+	jobs       map[string]*job    // by ID
+	services   map[string]*hosted // by ID
+	operations []*operation       // by age
 	byName     map[string]*operation
 	knobs      Knobs
 	mishaps    []*Mishap
 	changes    int64 // for etags
 	running    int   // executions that haven't ended
 	closed     bool
+	sampler    sampler
 	lives      sync.WaitGroup
 	end        chan struct{} // closed by Close
 }
@@ -96,7 +98,7 @@ func New(o Options) *Service {
 	if o.NewID == nil {
 		o.NewID = randomID
 	}
-	return &Service{o: o, jobs: map[string]*job{}, byName: map[string]*operation{}, knobs: DefaultKnobs(), end: make(chan struct{})}
+	return &Service{o: o, jobs: map[string]*job{}, services: map[string]*hosted{}, byName: map[string]*operation{}, knobs: DefaultKnobs(), end: make(chan struct{})}
 }
 
 // Register offers the services of the API.
@@ -104,6 +106,8 @@ func (s *Service) Register(g grpc.ServiceRegistrar) {
 	runpb.RegisterJobsServer(g, jobsAPI{s: s})
 	runpb.RegisterExecutionsServer(g, executionsAPI{s: s})
 	runpb.RegisterTasksServer(g, tasksAPI{s: s})
+	runpb.RegisterServicesServer(g, servicesAPI{s: s})
+	runpb.RegisterRevisionsServer(g, revisionsAPI{s: s})
 	longrunningpb.RegisterOperationsServer(g, operationsAPI{s: s})
 }
 
@@ -122,14 +126,22 @@ type (
 		runpb.UnimplementedTasksServer
 		s *Service
 	}
+	servicesAPI struct {
+		runpb.UnimplementedServicesServer
+		s *Service
+	}
+	revisionsAPI struct {
+		runpb.UnimplementedRevisionsServer
+		s *Service
+	}
 	operationsAPI struct {
 		longrunningpb.UnimplementedOperationsServer
 		s *Service
 	}
 )
 
-// Close ends every task, as by a KILL, and waits until none is left. Calls that
-// come later see ended executions, and RunJob is refused.
+// Close ends every task and instance, as by a KILL, and waits until none is left.
+// Calls that come later see ended executions, and RunJob is refused.
 func (s *Service) Close() {
 	s.mu.Lock()
 	if !s.closed {

@@ -15,6 +15,7 @@ import (
 // saved is the service between two servers.
 type saved struct {
 	Jobs       []savedJob        `json:"jobs"`
+	Services   []savedService    `json:"services,omitempty"`
 	Operations []json.RawMessage `json:"operations"`
 }
 
@@ -30,9 +31,9 @@ type savedExecution struct {
 	Tasks     []json.RawMessage `json:"tasks"`
 }
 
-// Save returns all jobs, executions, tasks and operations as JSON. The service
-// is closed. Operations that weren't done are then, and jobs that were being
-// deleted are gone.
+// Save returns all jobs, services and operations, with what belongs to them, as JSON. The service
+// is closed. Operations that weren't done are then, and what was being deleted is
+// gone.
 func (s *Service) Save() (json.RawMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,6 +58,10 @@ func (s *Service) Save() (json.RawMessage, error) {
 			kept.Executions = append(kept.Executions, execution)
 		}
 		out.Jobs = append(out.Jobs, kept)
+	}
+	var err error
+	if out.Services, err = s.saveServices(); err != nil {
+		return nil, err
 	}
 	for _, op := range s.operations {
 		data, err := protojson.Marshal(op.finish(s, op.meta(), nil).show(s))
@@ -106,6 +111,9 @@ func (s *Service) Load(data json.RawMessage) error {
 			j.executions = append(j.executions, e)
 		}
 		s.jobs[j.id] = j
+	}
+	if err := s.loadServices(in.Services); err != nil {
+		return err
 	}
 	for _, data := range in.Operations {
 		var view longrunningpb.Operation

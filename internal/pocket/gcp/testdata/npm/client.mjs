@@ -1,9 +1,11 @@
-// Goes through a job's life with Google's own clients for Node.js, and prints
-// what they saw as JSON. Arguments: grpc|rest|discovery PORT PARENT.
+// Goes through a job's and a service's life with Google's own clients for Node.js,
+// and prints what they saw as JSON. Arguments: grpc|rest|discovery PORT PARENT.
 import {createRequire} from 'node:module';
 const require = createRequire(process.cwd() + '/');
 const [mode, port, parent] = process.argv.slice(2);
 const template = (...argv) => ({template: {maxRetries: 0, containers: [{image: 'app', command: argv.slice(0, 1), args: argv.slice(1)}]}});
+const service = count => ({template: {containers: [{image: 'app', command: ['sleep'], args: ['60']}]}, scaling: {scalingMode: 'MANUAL', manualInstanceCount: count}});
+const seen = v => ({name: v.name, count: v.scaling.manualInstanceCount, generation: Number(v.generation), observed: Number(v.observedGeneration), ready: v.terminalCondition.state, revision: v.latestReadyRevision});
 const plain = value => JSON.parse(JSON.stringify(value));
 const out = {};
 
@@ -39,7 +41,19 @@ async function generated(fallback) {
 	const [remove] = await jobs.deleteJob({name: job.name});
 	const [gone] = await remove.promise();
 	out.deleted = Boolean(gone.deleteTime);
-	await Promise.all([jobs.close(), executions.close(), tasks.close()]);
+	const services = new run.ServicesClient(options), revisions = new run.RevisionsClient(options);
+	const made = async call => (await (await call)[0].promise())[0];
+	const v = await made(services.createService({parent, serviceId: 's-' + mode, service: service(1)}));
+	out.service = seen(v);
+	v.scaling.manualInstanceCount = 2;
+	const scaled = await made(services.updateService({service: v}));
+	out.scaled = seen(scaled);
+	try { await services.updateService({service: {...v, etag: 'stale'}}); } catch (e) { out.conflict = {code: e.code, message: e.message}; }
+	out.restarted = seen(await made(services.updateService({service: {...scaled, etag: ''}, forceNewRevision: true})));
+	out.listed = (await services.listServices({parent}))[0].map(s => s.name);
+	out.revisions = (await revisions.listRevisions({parent: v.name}))[0].length;
+	out.serviceDeleted = Boolean((await made(services.deleteService({name: v.name}))).deleteTime);
+	await Promise.all([jobs.close(), executions.close(), tasks.close(), services.close(), revisions.close()]);
 }
 
 async function discovery() {
@@ -68,6 +82,16 @@ async function discovery() {
 		out.invalid = {code: Number(e.code ?? e.status), field: e.response.data.error.details[0].fieldViolations[0].field};
 	}
 	out.deleted = Boolean((await wait(await l.jobs.delete({name: job.response.name}))).response.deleteTime);
+	const now = async done => (await l.services.get({name: done.response.name})).data;
+	const v = await now(await wait(await l.services.create({parent, serviceId: 's-' + mode, requestBody: service(1)})));
+	out.service = seen(v);
+	const scaled = await now(await wait(await l.services.patch({name: v.name, requestBody: {...v, scaling: {scalingMode: 'MANUAL', manualInstanceCount: 2}}})));
+	out.scaled = seen(scaled);
+	try { await l.services.patch({name: v.name, requestBody: {...v, etag: 'stale'}}); } catch (e) { out.conflict = {code: Number(e.code ?? e.status), message: e.message}; }
+	out.restarted = seen((await wait(await l.services.patch({name: v.name, forceNewRevision: true, requestBody: {...scaled, etag: ''}}))).response);
+	out.listed = (await l.services.list({parent})).data.services.map(s => s.name);
+	out.revisions = (await l.services.revisions.list({parent: v.name})).data.revisions.length;
+	out.serviceDeleted = Boolean((await wait(await l.services.delete({name: v.name}))).response.deleteTime);
 }
 
 await (mode === 'discovery' ? discovery() : generated(mode === 'rest' ? 'rest' : false));
