@@ -55,6 +55,11 @@ func (e *Engine) closeAction(ctx context.Context, run ledger.Run) error {
 	w := ledger.Write{Run: run.ID, Events: []ledger.NewEvent{{Kind: ledger.KindFinished, Actor: e.o.Actor, Change: ledger.Change{
 		V: ledger.ChangeVersion, State: sdk.StateLost, Reason: reason(sdk.ReasonLost), Finished: true,
 		Message: text("the process died before the outcome of the call was recorded")}}}}
+	if isRecorded(run) {
+		if err := e.endTranscript(run); err != nil {
+			e.log.Warn("transcript of a dead session not ended", "run", run.ID, "err", err)
+		}
+	}
 	return e.o.Store.Write(ctx, w)
 }
 

@@ -150,7 +150,7 @@ func (e *Engine) followAttempt(ctx context.Context, id sdk.ID, n int, o FollowOp
 	if err != nil {
 		return false, err
 	}
-	if run.Attempt < n && (!o.Follow || !run.Open()) {
+	if attempts(run) < n && (!o.Follow || !run.Open()) {
 		return false, nil
 	}
 	ro := joblog.ReadOptions{From: o.From, Follow: o.Follow, Since: o.Since, Tail: o.Tail, Streams: o.Streams}
@@ -163,7 +163,7 @@ func (e *Engine) followAttempt(ctx context.Context, id sdk.ID, n int, o FollowOp
 		}
 	}
 	if !o.Follow {
-		return n < run.Attempt, nil
+		return n < attempts(run), nil
 	}
 	// The log has its end. Wait until it is plain whether another attempt comes.
 	for {
@@ -172,7 +172,7 @@ func (e *Engine) followAttempt(ctx context.Context, id sdk.ID, n int, o FollowOp
 		if err != nil {
 			return false, err
 		}
-		if run.Attempt > n {
+		if attempts(run) > n {
 			return true, nil
 		}
 		if run.State.Terminal() {

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/failpoint"
@@ -15,6 +16,9 @@ type ExecRequest struct {
 	ChangeRequest
 	// Session is the command with its streams; its Op is filled in.
 	Session sdk.ExecWorkloadRequest
+	// Record keeps what the session writes as the log of its row, which Follow
+	// reads. What is typed isn't kept, but for what a terminal echoes.
+	Record bool
 }
 
 // Exec is the end of a command inside an instance.
@@ -23,6 +27,8 @@ type Exec struct {
 	// Row is the ledger's; zero for a dry run.
 	Row    ledger.Run
 	Result sdk.ExecWorkloadResult
+	// Verdict says how much of the session was kept; empty where nothing was to be.
+	Verdict sdk.Verdict
 }
 
 // Exec runs a command inside an instance, and returns when its output has come to
@@ -59,7 +65,7 @@ func (w *WorkloadRuntime) Exec(ctx context.Context, r ExecRequest) (Exec, error)
 		return out, named(err, back.Name)
 	}
 	var c Change
-	v := verb{action: actionExec, args: execArgs{s.Command, s.Instance, s.Container, s.Terminal != nil}}
+	v := verb{action: actionExec, args: execArgs{s.Command, s.Instance, s.Container, s.Terminal != nil, r.Record}}
 	if err := w.before(ctx, back, s.Op, v, &c); err != nil {
 		return out, named(err, back.Name)
 	}
@@ -67,12 +73,24 @@ func (w *WorkloadRuntime) Exec(ctx context.Context, r ExecRequest) (Exec, error)
 	if err != nil {
 		return out, err
 	}
+	var kept *transcript
+	if r.Record {
+		if kept, err = w.transcript(ctx, act.id, &s); err != nil {
+			err = &sdk.Error{Code: sdk.CodeOf(err), Op: actionExec, Err: fmt.Errorf("what the session writes can't be kept, so nothing was run: %w", err)}
+			return out, errors.Join(err, act.record(ctx, ledger.KindFinished, execEnd(sdk.ExecWorkloadResult{}, sdk.Errorf(sdk.FailedPrecondition, actionExec, "%w", err), w.e.o.Redact)))
+		}
+	}
 	failpoint.Hit("call.svc.exec.before")
 	res, err := send()
 	failpoint.Hit("call.svc.exec.after")
 	res.Why = w.e.o.Redact(res.Why)
 	out.Result = res
-	recErr := act.record(ctx, ledger.KindFinished, execEnd(res, err, w.e.o.Redact))
+	end := execEnd(res, err, w.e.o.Redact)
+	if kept != nil {
+		out.Verdict = kept.end()
+		end.Detail["transcript"] = string(out.Verdict)
+	}
+	recErr := act.record(ctx, ledger.KindFinished, end)
 	if row, rowErr := w.e.o.Store.Run(context.WithoutCancel(ctx), act.id); rowErr == nil {
 		out.Row = row
 	}
@@ -86,6 +104,7 @@ type execArgs struct {
 	Instance  string   `json:"instance,omitzero"`
 	Container string   `json:"container,omitzero"`
 	Terminal  bool     `json:"terminal,omitzero"`
+	Record    bool     `json:"record,omitzero"`
 }
 
 // execEnd is the outcome of a session.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
+	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
@@ -182,5 +184,97 @@ func TestWorkloadLogs(t *testing.T) {
 	}
 	if !slices.Equal(seen, []string{"api-1-0", "api-2-0"}) {
 		t.Errorf("output of %q", seen)
+	}
+}
+
+// TestExecRecorded keeps what a session writes, where that was asked for, and
+// nothing else.
+func TestExecRecorded(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	api := w.live("api", 1)
+	exec := func(record bool, words ...string) control.Exec {
+		t.Helper()
+		x, err := e.Workloads().Exec(w.ctx(), control.ExecRequest{ChangeRequest: on(api), Record: record, Session: sdk.ExecWorkloadRequest{Command: words}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	read := func(x control.Exec, follow bool) (streams map[sdk.Stream]string, ended bool) {
+		t.Helper()
+		streams = map[sdk.Stream]string{}
+		for it, err := range e.Follow(w.ctx(), x.Row.ID, control.FollowOptions{Follow: follow}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if it.Entry != nil {
+				streams[it.Entry.Stream] += string(it.Entry.Data)
+			}
+			ended = ended || it.End != nil
+		}
+		return streams, ended
+	}
+	x := exec(true, "echo", "hi", ";", "err", "oh", ";", "exit", "3")
+	if x.Verdict != sdk.VerdictComplete {
+		t.Errorf("verdict %q", x.Verdict)
+	}
+	for _, follow := range []bool{false, true} {
+		got, ended := read(x, follow)
+		if !ended || got[sdk.StreamStdout] != "hi\n" || !strings.HasPrefix(got[sdk.StreamStderr], "oh") {
+			t.Errorf("follow %v: ended %v, %q", follow, ended, got)
+		}
+	}
+	x = exec(false, "echo", "hi")
+	if got, _ := read(x, true); len(got) > 0 || x.Verdict != "" {
+		t.Errorf("nobody asked for it: %q, %q", got, x.Verdict)
+	}
+}
+
+// TestExecUnrecordable runs nothing where what it writes can't be kept.
+func TestExecUnrecordable(t *testing.T) {
+	w := newWorld(t)
+	d := w.withDisk()
+	e := w.engine()
+	api := w.live("api", 1)
+	d.onSync(func() error { return syscall.ENOSPC })
+	_, err := e.Workloads().Exec(w.ctx(), control.ExecRequest{ChangeRequest: on(api), Record: true, Session: sdk.ExecWorkloadRequest{Command: sdk.Argv{"true"}}})
+	if err == nil || !strings.Contains(err.Error(), "nothing was run") {
+		t.Errorf("%v", err)
+	}
+	if n := w.cloud.Calls(fake.OpExecWorkload); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+	if row := w.onlyRow(); row.Open() || row.State != sdk.StateFailed {
+		t.Errorf("row %+v", row)
+	}
+}
+
+// TestExecDead closes the row of a session whose process died, and the log of it, so
+// that nobody waits for its end.
+func TestExecDead(t *testing.T) {
+	w := newWorld(t)
+	api := w.live("api", 1)
+	e := w.engine()
+	for _, spec := range []string{`{"command":["sh"]}`, `{"command":["sh"],"record":true}`} {
+		id := sdk.NewIDSource(w.clock).NewID()
+		q := &ledger.Requested{Actor: "dead@test", Action: "svc.exec", Target: api.String(), Provider: "fake", Spec: []byte(spec)}
+		if err := w.store.Write(w.ctx(), ledger.Write{Run: id, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: "dead@test",
+			Change: ledger.Change{V: ledger.ChangeVersion, Requested: q}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Recover(w.ctx(), ""); err != nil {
+			t.Fatal(err)
+		}
+		row, err := w.store.Run(w.ctx(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.expect(row, sdk.StateLost, sdk.ReasonLost)
+		for _, err := range e.Follow(w.ctx(), id, control.FollowOptions{Follow: true}) {
+			if err != nil {
+				t.Errorf("%s: %v", spec, err)
+			}
+		}
 	}
 }
