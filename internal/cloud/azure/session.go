@@ -68,13 +68,15 @@ type Session struct {
 
 	mu     sync.Mutex
 	vaults map[string]*vault
+	stores map[string]*ConfigStore
 }
 
 // place is where a cloud's services are.
 type place struct {
 	config cloud.Configuration
-	// vault is what a vault's name becomes a host by.
-	vault string
+	// vault and appConfig are what the name of a vault, or of a store of App
+	// Configuration, becomes a host by.
+	vault, appConfig string
 }
 
 // Open makes a session. It makes no call.
@@ -83,7 +85,7 @@ func Open(s Settings) (*Session, error) {
 		s.CallTimeout = defaultCall
 	}
 	x := &Session{Subscription: strings.ToLower(cmp.Or(s.Subscription, s.Credentials["AZURE_SUBSCRIPTION_ID"])), Endpoint: strings.TrimRight(s.Endpoint, "/"),
-		provider: s.Provider, timeout: s.CallTimeout, vaults: map[string]*vault{}}
+		provider: s.Provider, timeout: s.CallTimeout, vaults: map[string]*vault{}, stores: map[string]*ConfigStore{}}
 	switch {
 	case x.Subscription == "":
 		return nil, s.problem("config.subscription", errors.New("no subscription is set"), "set subscription under config:, or AZURE_SUBSCRIPTION_ID")
@@ -118,6 +120,8 @@ func (s Settings) problem(field string, err error, remedy string) error {
 
 // place returns where the services are. Vaults' domains:
 // https://learn.microsoft.com/en-us/azure/key-vault/general/about-keys-secrets-certificates#dns-suffixes-for-object-identifiers
+// Those of stores of App Configuration:
+// https://learn.microsoft.com/en-us/azure/azure-app-configuration/howto-move-resource-between-regions
 func (s Settings) place() (place, error) {
 	if s.Endpoint != "" {
 		if !loopback(s.Endpoint) {
@@ -129,7 +133,7 @@ func (s Settings) place() (place, error) {
 			return place{}, s.problem("config.endpoint", err, "")
 		}
 		base := "https://" + u.Host
-		return place{vault: ".vault.localhost:" + u.Port(), config: cloud.Configuration{ActiveDirectoryAuthorityHost: base,
+		return place{vault: ".vault.localhost:" + u.Port(), appConfig: ".azconfig.localhost:" + u.Port(), config: cloud.Configuration{ActiveDirectoryAuthorityHost: base,
 			Services: map[cloud.ServiceName]cloud.ServiceConfiguration{cloud.ResourceManager: {Endpoint: base, Audience: cloud.AzurePublic.Services[cloud.ResourceManager].Audience}}}}, nil
 	}
 	if s.CAFile != "" {
@@ -138,11 +142,11 @@ func (s Settings) place() (place, error) {
 	var p place
 	switch cmp.Or(s.Cloud, CloudPublic) {
 	case CloudPublic:
-		p = place{config: cloud.AzurePublic, vault: ".vault.azure.net"}
+		p = place{config: cloud.AzurePublic, vault: ".vault.azure.net", appConfig: ".azconfig.io"}
 	case CloudChina:
-		p = place{config: cloud.AzureChina, vault: ".vault.azure.cn"}
+		p = place{config: cloud.AzureChina, vault: ".vault.azure.cn", appConfig: ".azconfig.azure.cn"}
 	case CloudGovernment:
-		p = place{config: cloud.AzureGovernment, vault: ".vault.usgovcloudapi.net"}
+		p = place{config: cloud.AzureGovernment, vault: ".vault.usgovcloudapi.net", appConfig: ".azconfig.azure.us"}
 	default:
 		return place{}, s.problem("config.cloud", fmt.Errorf("no cloud is called %q", s.Cloud), "write public, china or government")
 	}

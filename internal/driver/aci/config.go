@@ -49,6 +49,8 @@ type config struct {
 	VisibleWithin sdk.Duration `json:"visible_within"`
 	ReadRate      int          `json:"read_rate"`
 	WriteRate     int          `json:"write_rate"`
+	ExecShell     string       `json:"exec_shell"`
+	AppConfig     string       `json:"app_configuration"`
 }
 
 // options is what stands in JobSpec.Options.
@@ -93,6 +95,7 @@ var (
 	locationName = form(`^[a-z0-9]{2,60}$`)
 	subnetForm   = form(`(?i)^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Network/virtualNetworks/[^/]+/subnets/[^/]+$`)
 	identityForm = form(`(?i)^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.ManagedIdentity/userAssignedIdentities/[^/]+$`)
+	shellForm    = form(`^[A-Za-z0-9_./-]+$`)
 	serverForm   = form(`^[A-Za-z0-9.-]+(:[0-9]{1,5})?$`)
 )
 
@@ -112,6 +115,12 @@ func (c config) check(provider string) error {
 		return bad("resource_group", c.ResourceGroup, "is no name of a resource group; set the one that the container groups are made in")
 	case !locationName().MatchString(c.Location):
 		return bad("location", c.Location, "is no region; write it as in westeurope")
+	}
+	if c.ExecShell != "" && !shellForm().MatchString(c.ExecShell) {
+		return bad("exec_shell", c.ExecShell, "is no program's path without arguments, such as /bin/sh")
+	}
+	if msg := azure.CheckConfigStore(c.AppConfig); c.AppConfig != "" && msg != "" {
+		return bad("app_configuration", c.AppConfig, msg)
 	}
 	for _, p := range c.problems() {
 		return bad(p.Field, p.Value, p.Message)
@@ -228,6 +237,8 @@ func configSchema() sdk.Schema {
 		{Name: "visible_within", Type: sdk.TypeDuration, Default: time.Duration(defaultVisibleWithin).String(), Doc: "By when a request has taken effect and its group is shown; before, a group that isn't found may still come."},
 		{Name: "read_rate", Type: sdk.TypeInt, Min: 1, Max: 1000000, Default: fmt.Sprint(defaultReadRate), Doc: "The most calls a minute that only read, reads of logs among them, of all providers of the subscription and region in one process."},
 		{Name: "write_rate", Type: sdk.TypeInt, Min: 1, Max: 1000000, Default: fmt.Sprint(defaultWriteRate), Doc: "The most calls a minute that change something, counted in the same way."},
+		{Name: "exec_shell", Type: sdk.TypeString, Doc: "A shell within the containers, such as /bin/sh, that svc exec tells its commands: they may then have arguments, and their exit codes are known."},
+		{Name: "app_configuration", Type: sdk.TypeString, Doc: "The store of App Configuration in which svc config keeps settings too, each workload's under the label GROUP/NAME."},
 	}
 	return sdk.Schema{Doc: "Which subscription, resource group and region run the jobs, and how.", Fields: append(own, placementFields()...)}
 }

@@ -1,4 +1,5 @@
-// Package aci runs jobs on Azure Container Instances.
+// Package aci runs jobs on Azure Container Instances, and operates container groups
+// that stay up (package workload).
 //
 // An attempt is one container group with one container, whose name follows from
 // the attempt's ID. Azure has no call that makes a group only where there is
@@ -20,6 +21,7 @@ import (
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
 
 	"github.com/windlass-run/windlass/internal/cloud/azure"
+	"github.com/windlass-run/windlass/internal/driver/aci/workload"
 	"github.com/windlass-run/windlass/internal/driver/sight"
 	"github.com/windlass-run/windlass/internal/driver/turn"
 	"github.com/windlass-run/windlass/sdk"
@@ -81,6 +83,7 @@ func guarantees(c config) sdk.Guarantees {
 		// https://learn.microsoft.com/en-us/rest/api/container-instances/containers/list-logs
 		Logs: sdk.LogGuarantee{Fidelity: sdk.LogLines, Live: true, Looks: true,
 			Settle: sdk.LogSettle{Quiet: time.Duration(c.LogQuiet), Max: time.Duration(c.LogMax)}},
+		Workload: workload.Guarantees(time.Duration(c.VisibleWithin), c.ExecShell),
 	}
 }
 
@@ -117,6 +120,7 @@ func support() []sdk.FieldSupport {
 
 // provider is one configured resource group and region.
 type provider struct {
+	*workload.Operator
 	name       string
 	cfg        config
 	session    *azure.Session
@@ -175,12 +179,15 @@ func open(r sdk.OpenRequest, s *shared) (*provider, error) {
 	if p.groups, err = arm.NewContainerGroupsClient(session.Subscription, token, options); err == nil {
 		p.containers, err = arm.NewContainersClient(session.Subscription, token, options)
 	}
+	p.reads = s.budgets.For(session, cfg.Location, "read", cfg.ReadRate, max(cfg.ReadRate/60, 1))
+	p.writes = s.budgets.For(session, cfg.Location, "write", cfg.WriteRate, max(cfg.WriteRate/12, 1))
+	if err == nil {
+		p.Operator, err = p.operator()
+	}
 	if err != nil {
 		_ = session.Close() // what opened is closed as far as it goes
 		return nil, p.fail(sdk.Internal, "open provider", err)
 	}
-	p.reads = s.budgets.For(session, cfg.Location, "read", cfg.ReadRate, max(cfg.ReadRate/60, 1))
-	p.writes = s.budgets.For(session, cfg.Location, "write", cfg.WriteRate, max(cfg.WriteRate/12, 1))
 	return p, nil
 }
 

@@ -72,11 +72,16 @@ func (l *plan) refuseFields() {
 // secrets. It never restarts what has ended.
 // https://learn.microsoft.com/en-us/azure/container-instances/container-instances-restart-policy
 func (l *plan) group(r sdk.PrepareJobRequest) *arm.ContainerGroup {
-	place := l.place
-	props := &arm.ContainerGroupPropertiesProperties{
-		Containers: []*arm.Container{{Name: to.Ptr(container), Properties: l.container()}}, OSType: to.Ptr(arm.OperatingSystemTypesLinux),
-		RestartPolicy: to.Ptr(arm.ContainerGroupRestartPolicyNever), SKU: to.Ptr(arm.ContainerGroupSKUStandard),
-	}
+	g := l.place.group(l.p.cfg.Location)
+	g.Properties.Containers = []*arm.Container{{Name: to.Ptr(container), Properties: l.container()}}
+	g.Properties.RestartPolicy = to.Ptr(arm.ContainerGroupRestartPolicyNever)
+	g.Tags = l.tags(r)
+	return g
+}
+
+// group is a container group of a placement, without its containers and tags.
+func (place placement) group(location string) *arm.ContainerGroup {
+	props := &arm.ContainerGroupPropertiesProperties{OSType: to.Ptr(arm.OperatingSystemTypesLinux), SKU: to.Ptr(arm.ContainerGroupSKUStandard)}
 	if place.Subnet != "" {
 		props.SubnetIDs = []*arm.ContainerGroupSubnetID{{ID: to.Ptr(place.Subnet)}}
 	}
@@ -92,7 +97,7 @@ func (l *plan) group(r sdk.PrepareJobRequest) *arm.ContainerGroup {
 		}
 		props.ImageRegistryCredentials = append(props.ImageRegistryCredentials, c)
 	}
-	g := &arm.ContainerGroup{Location: to.Ptr(l.p.cfg.Location), Properties: props, Tags: l.tags(r), Identity: identityOf(place)}
+	g := &arm.ContainerGroup{Location: to.Ptr(location), Properties: props, Identity: identityOf(place)}
 	if place.Zone != "" {
 		g.Zones = []*string{to.Ptr(place.Zone)}
 	}

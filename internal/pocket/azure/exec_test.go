@@ -5,10 +5,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
@@ -118,11 +121,29 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// lockedBuilder may be read while it is written.
+type lockedBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuilder) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuilder) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // TestAzService lets a client that nobody here wrote operate a group that stays up.
 func TestAzService(t *testing.T) {
 	t.Parallel() // it mostly waits
 	c := newCloud(t, Options{})
-	c.TuneKnobs(func(k *Knobs) { k.MeterEvery = 1e8 })
+	c.TuneKnobs(func(k *Knobs) { k.MeterEvery = 100 * time.Millisecond })
 	a := newAz(t, c)
 	c.create(t, "web", service("sh", "-c", "echo up; trap 'exit 0' TERM; while :; do sleep 0.1; done"))
 	c.until(t, "web", "Running")
@@ -142,24 +163,22 @@ func TestAzService(t *testing.T) {
 
 	// az wants a terminal of its own.
 	cmd := a.command(t, append(append([]string{"container", "exec"}, where...), "--exec-command", "sh")...)
-	term, err := pty.Start(cmd)
+	term, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer term.Close()
-	seen := make(chan string, 1)
+	var out lockedBuilder
+	read := make(chan struct{})
 	go func() {
-		var out strings.Builder
-		b := make([]byte, 1024)
-		for {
-			n, err := term.Read(b)
-			out.Write(b[:n])
-			if err != nil {
-				seen <- out.String()
-				return
-			}
-		}
+		defer close(read)
+		_, _ = io.Copy(&out, term) // it ends with an error of its own once az has ended
 	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("az printed %q", out.String())
+		}
+	})
 	testwait.Until(t, long, "session of az", func() bool { return c.Calls().Count(ActionExecSession) == 1 })
 	if _, err := term.WriteString("echo \"he\"\"llo $WHO\"; exit\n"); err != nil {
 		t.Fatal(err)
@@ -167,8 +186,8 @@ func TestAzService(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if out := <-seen; !strings.Contains(out, "hello you\r\n") {
-		t.Errorf("exec printed %q", out)
+	if <-read; !strings.Contains(out.String(), "hello you\r\n") {
+		t.Errorf("exec printed %q", out.String())
 	}
 
 	id := c.groupPath("web")

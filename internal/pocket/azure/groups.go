@@ -36,6 +36,17 @@ type group struct {
 	life *life
 }
 
+// Changes is how often a group was deployed, started, restarted or stopped by a
+// call: for tests.
+func (s *Server) Changes(resourceGroup, name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changes[strings.ToLower(resourceGroup+"/"+name)]
+}
+
+// count notes a change of a group. The lock is held.
+func (s *Server) count(g *group) { s.changes[strings.ToLower(g.Resource+"/"+g.name())]++ }
+
 func (g *group) name() string { return *g.Body.Name }
 
 // transitioning says that an operation on the group goes on.
@@ -142,6 +153,7 @@ func (s *Server) putGroup(c *call) (result, *Error) {
 	in.Name, in.Type = to.Ptr(c.path["name"]), to.Ptr(groupType)
 	g.Body, g.Sealed = &in, sealed
 	op := s.begin(c.now)
+	s.count(g)
 	s.deploy(g, op)
 	s.announce(c, op, false)
 	v := s.view(g, true)
@@ -245,6 +257,7 @@ func (s *Server) stopGroup(c *call) (result, *Error) {
 		return result{}, g.free()
 	}
 	if !g.ended() {
+		s.count(g)
 		g.life.interrupt(byStop)
 	}
 	return result{status: http.StatusNoContent}, nil
@@ -266,6 +279,7 @@ func (s *Server) startGroup(c *call) (result, *Error) {
 		return result{}, e
 	}
 	op := s.begin(c.now)
+	s.count(g)
 	s.deploy(g, op)
 	s.announce(c, op, true)
 	return result{status: http.StatusAccepted}, nil
@@ -281,6 +295,7 @@ func (s *Server) restartGroup(c *call) (result, *Error) {
 		return result{}, e
 	}
 	op := s.begin(c.now)
+	s.count(g)
 	s.deploy(g, op)
 	s.announce(c, op, true)
 	return result{status: http.StatusNoContent}, nil

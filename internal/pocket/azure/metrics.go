@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -186,6 +187,15 @@ func (s *Server) points(m measure, q query, readings []reading) []*armmonitor.Me
 	return out
 }
 
+// spanTime reads one end of a timespan. Microsoft's own command line leaves the zone
+// out.
+func spanTime(text string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	return time.Parse("2006-01-02T15:04:05", text)
+}
+
 // readQuery reads and checks the parameters of a request.
 func readQuery(c *call) (query, *Error) {
 	v := c.request.URL.Query()
@@ -214,10 +224,14 @@ func readQuery(c *call) (query, *Error) {
 		return q, refuse(ruleMetricTime, "Detected invalid time grain input '%s', supported ones are: %s", q.interval, strings.Join(sortedKeys(grains()), ","))
 	}
 	if text := v.Get("timespan"); text != "" {
+		// The same escapes it twice.
+		if plain, err := url.QueryUnescape(text); err == nil && !strings.Contains(text, "/") {
+			text = plain
+		}
 		from, until, _ := strings.Cut(text, "/")
 		var err1, err2 error
-		q.from, err1 = time.Parse(time.RFC3339, from)
-		q.to, err2 = time.Parse(time.RFC3339, until)
+		q.from, err1 = spanTime(from)
+		q.to, err2 = spanTime(until)
 		if err1 != nil || err2 != nil || !q.from.Before(q.to) {
 			return q, refuse(ruleMetricTime, "Invalid time interval input '%s'.", text)
 		}

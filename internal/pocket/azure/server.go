@@ -85,6 +85,7 @@ type Server struct {
 	knobs      Knobs
 	mishaps    []*Mishap
 	sessions   map[string]*session
+	changes    map[string]int // by resource group and name
 	closed     bool
 	lives      sync.WaitGroup
 	end        chan struct{} // closed by Close
@@ -105,7 +106,7 @@ func New(o Options) (*Server, error) {
 		o.NewID = randomID
 	}
 	s := &Server{o: o, faults: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), executor: o.Executor, routes: routes(),
-		operations: map[string]*operation{}, vaults: map[string]*vault{}, buckets: map[string]*bucket{}, knobs: Knobs{}.filled(), sessions: map[string]*session{}, end: make(chan struct{})}
+		operations: map[string]*operation{}, vaults: map[string]*vault{}, buckets: map[string]*bucket{}, knobs: Knobs{}.filled(), sessions: map[string]*session{}, changes: map[string]int{}, end: make(chan struct{})}
 	var err error
 	if s.shapes, err = newShapes(); err != nil {
 		return nil, fmt.Errorf("pocket azure: %w", err)
