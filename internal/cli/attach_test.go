@@ -208,7 +208,7 @@ func TestRunJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
-		kinds = append(kinds, e.Event)
+		kinds = append(kinds, string(e.Event))
 		if e.Event == eventOutput && string(e.Data) != "\xff\x00\n" {
 			t.Errorf("data %q", e.Data)
 		}
