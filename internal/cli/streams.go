@@ -22,6 +22,10 @@ type Streams struct {
 	Width int
 	// Size, when not nil, asks the terminal of stdout for its size as it is now.
 	Size func() (columns, rows int, err error)
+	// Raw, when not nil, makes stdin's terminal pass on every key as it is typed,
+	// until restore. Resized tells of changes of the size, until stop.
+	Raw     func() (restore func() error, err error)
+	Resized func() (resized <-chan struct{}, stop func())
 	// NoColor forbids colour on terminals too.
 	NoColor bool
 	// Redact, when not nil, takes secret values out of what Windlass itself
@@ -64,8 +68,20 @@ func SystemStreams(env config.Env) *Streams {
 	if s.OutTerminal {
 		s.Size = func() (int, int, error) { return term.GetSize(int(os.Stdout.Fd())) }
 	}
+	if s.InTerminal && s.OutTerminal {
+		s.Raw, s.Resized = rawStdin, watchSize
+	}
 	s.NoColor = env.NoColor() || env.Get("TERM") == "dumb"
 	return s
+}
+
+func rawStdin() (restore func() error, err error) {
+	fd := int(os.Stdin.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return term.Restore(fd, before) }, nil
 }
 
 // size is the size of stdout's terminal as it is now.

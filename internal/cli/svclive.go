@@ -18,7 +18,7 @@ type svcExecOptions struct {
 	f *Factory
 	changeFlags
 	instance, container string
-	stdin               bool
+	stdin, tty, record  bool
 }
 
 // idExecUnknown is the ID of a command whose end isn't known.
@@ -34,8 +34,14 @@ func newSvcExec(f *Factory, runF func(context.Context, *svcExecOptions, string, 
 		Short: "Run a command inside an instance of a live workload",
 		Long: `Run a command inside an instance and end with its exit code. A code that the
 provider doesn't tell, as when the connection breaks, is 125 with the reason, never
-0. The command is a row of the ledger before it is sent.`,
-		Example: "  windlass svc exec api -- ls /data\n  windlass svc exec -i api -- sh < script.sh",
+0. The command is a row of the ledger before it is sent.
+
+With -t the command has this terminal: keys go as they are typed, Ctrl-C too, and a
+change of the terminal's size follows. Without it the first Ctrl-C goes to the command
+where the provider passes signals on, and else leaves it; the second always leaves.
+--record keeps what the command writes, which windlass logs shows; what is typed is in
+it only as far as a terminal echoes it.`,
+		Example: "  windlass svc exec api -- ls /data\n  windlass svc exec -i api -- sh < script.sh\n  windlass svc exec -t --record api -- sh",
 		Args:    atLeast(2, "TARGET or COMMAND"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// Flags end at the target, so that the command may have some of its own.
@@ -49,6 +55,9 @@ provider doesn't tell, as when the connection breaks, is 125 with the reason, ne
 			if err := o.check(cmd.Flags()); err != nil {
 				return usageOf(cmd, err)
 			}
+			if o.tty && o.json {
+				return usagef(cmd, "--json: what a terminal shows isn't collected; leave -t out")
+			}
 			if runF != nil {
 				return runF(cmd.Context(), o, args[0], command)
 			}
@@ -61,6 +70,8 @@ provider doesn't tell, as when the connection breaks, is 125 with the reason, ne
 	fs.StringVar(&o.instance, "instance", "", "the `instance`, as svc status prints it; unset is any that is ready")
 	fs.StringVar(&o.container, "container", "", "the `container` of the instance; unset is the first")
 	fs.BoolVarP(&o.stdin, "interactive", "i", false, "pass standard input on")
+	fs.BoolVarP(&o.tty, "tty", "t", false, "give the command this terminal, with standard input")
+	fs.BoolVar(&o.record, "record", false, "keep what the command writes, for windlass logs")
 	fs.IntVar(&o.expectReplicas, "expect-replicas", unset, "refuse unless so `many` replicas are wanted at the moment")
 	fs.StringVar(&o.expectGeneration, "expect-generation", "", "refuse unless this is the `generation` at the moment")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "show the call that would be made; makes none and writes no row")
@@ -100,9 +111,13 @@ func (o *svcExecOptions) run(ctx context.Context, ref string, command []string) 
 	if o.stdin {
 		r.Session.Stdin = s.In
 	}
-	x, err := w.Exec(ctx, r)
+	r.Record = o.record
+	x, err := o.session(ctx, w, t, r)
 	if err != nil {
 		return rowError(control.Change{Row: x.Row}, err)
+	}
+	if o.record && !o.dryRun && x.Verdict != sdk.VerdictComplete {
+		s.note("not all that the command wrote could be kept: windlass logs %s shows what was", x.Row.ID.Short())
 	}
 	if o.json {
 		v := ExecView{Target: t.String(), Instance: x.Result.Instance, ExitCode: x.Result.ExitCode, Why: x.Result.Why, Stdout: out.b.Bytes(), Stderr: errs.b.Bytes(),
@@ -125,6 +140,31 @@ func (o *svcExecOptions) run(ctx context.Context, ref string, command []string) 
 		return exitError{ExitWindlass}
 	}
 	return &runError{x.Row.ID, &sdk.Error{Code: sdk.Unknown, Op: "exec in " + t.String(), ID: idExecUnknown, Err: errors.New("no exit code is known: " + x.Result.Why)}}
+}
+
+// session runs the command, with this terminal or with signals passed on.
+func (o *svcExecOptions) session(ctx context.Context, w *control.WorkloadRuntime, t sdk.Target, r control.ExecRequest) (x control.Exec, err error) {
+	switch {
+	case o.dryRun:
+		if o.tty {
+			columns, rows := o.f.Streams.size()
+			r.Session.Terminal = &sdk.TerminalSize{Columns: columns, Rows: rows}
+		}
+	case o.tty:
+		giveBack, openErr := o.openTerminal(&r.Session)
+		if openErr != nil {
+			return x, openErr
+		}
+		defer func() { err = errors.Join(err, giveBack()) }()
+	default:
+		within, done, openErr := o.passSignals(ctx, w, t, &r.Session)
+		if openErr != nil {
+			return x, openErr
+		}
+		defer done()
+		ctx = within
+	}
+	return w.Exec(ctx, r)
 }
 
 // bounded keeps the first bytes of an output.

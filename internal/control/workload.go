@@ -253,6 +253,15 @@ func (w *WorkloadRuntime) Metrics(ctx context.Context, provider string, r sdk.St
 // Providers are the names of all that are configured.
 func (w *WorkloadRuntime) Providers() []string { return w.e.o.Providers.Names() }
 
+// Guarantees are what a provider gives for live workloads.
+func (w *WorkloadRuntime) Guarantees(ctx context.Context, provider string) (sdk.WorkloadGuarantees, error) {
+	back, err := w.e.o.Providers.Backend(ctx, provider)
+	if err != nil {
+		return sdk.WorkloadGuarantees{}, err
+	}
+	return back.Info().Guarantees.Workload, nil
+}
+
 // Able reports whether a provider has a capability; an error is why that isn't
 // known.
 func (w *WorkloadRuntime) Able(ctx context.Context, provider, capability string) (bool, error) {

@@ -54,6 +54,12 @@ func (w *WorkloadRuntime) Exec(ctx context.Context, r ExecRequest) (Exec, error)
 	if err != nil {
 		return out, err
 	}
+	switch g := back.Info().Guarantees.Workload.Exec; {
+	case r.Session.Terminal != nil && !g.Terminal:
+		return out, execLacks(back.Name, "tty", "it can't give the command a terminal")
+	case r.Session.Stdin != nil && !g.Stdin:
+		return out, execLacks(back.Name, "stdin", "it can't give the command any input")
+	}
 	s := r.Session
 	s.Op = sdk.OpRequest{OpID: w.e.o.IDs.NewID(), Path: r.Target.Path, Expect: r.Expect, DryRun: r.DryRun}
 	// The session's time is the command's, so there is no time-out of ours.
@@ -95,6 +101,11 @@ func (w *WorkloadRuntime) Exec(ctx context.Context, r ExecRequest) (Exec, error)
 		out.Row = row
 	}
 	return out, errors.Join(named(err, back.Name), recErr)
+}
+
+// execLacks refuses what a provider can't do for a session.
+func execLacks(provider, field, why string) error {
+	return &sdk.Error{Code: sdk.Unimplemented, Op: actionExec, Provider: provider, Field: field, Err: errors.New(why), Remedy: "leave it out"}
 }
 
 // execArgs is the spec of a row of exec: the command is what an audit asks for, as
