@@ -220,6 +220,42 @@ func TestF54CutLogs(t *testing.T) {
 	})
 }
 
+// TestNeverStarted: a job that is cancelled while its pod waits for an image had no
+// output, and so none that is missing.
+func TestNeverStarted(t *testing.T) {
+	ways(t, func(t *testing.T, w *world) {
+		w.cluster.TuneKnobs(func(k *kube.Knobs) { k.NoImage = "ImagePullBackOff" })
+		p := w.Open()
+		h := w.Run(p, w.Plan(p, shell("echo x")))
+		w.Eventually("wait for the image", func() bool { return w.Status(p, h).Reason == sdk.ReasonImagePull })
+		var end *sdk.LogEnd
+		looks := 0
+		for it, err := range p.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: h, Follow: true}) {
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case it.Gap != nil:
+				t.Errorf("a gap: %s", it.Gap.Why)
+			case it.End != nil:
+				end = it.End
+			default:
+				if looks++; looks > 1 {
+					continue
+				}
+				if _, err := p.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: h}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if end == nil || end.Verdict != sdk.VerdictComplete && end.Verdict != sdk.VerdictQuiet {
+			t.Errorf("the log's end is %+v", end)
+		}
+		if st := w.Ended(p, h); st.State != sdk.StateCancelled || st.Launches != 0 {
+			t.Errorf("the job is %s after %d launches", st.State, st.Launches)
+		}
+	})
+}
+
 // TestF58PodIsGone: what was collected before it was read is told of, and the state
 // stays what it was.
 func TestF58PodIsGone(t *testing.T) {

@@ -42,7 +42,16 @@ func (p *provider) JobLogs(ctx context.Context, r sdk.JobLogsRequest) iter.Seq2[
 // silent reports whether a Workflow that is over never started the container.
 func silent(w *argo.Workflow) bool {
 	n, ok := w.Node()
-	return !ok || n.HostNodeName == "" && (n.Outputs == nil || n.Outputs.ExitCode == nil)
+	return !ok || n.HostNodeName == "" && untold(w)
+}
+
+// untold reports whether nothing in a Workflow that is over tells that the container
+// was started: a node had been found for its pod, and whether it came to run there went
+// with the pod. Argo deletes a pod that still waits when the Workflow is to end.
+// https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/controller/pod/controller.go
+func untold(w *argo.Workflow) bool {
+	n, _ := w.Node()
+	return n.Outputs == nil || n.Outputs.ExitCode == nil
 }
 
 // podSource is where the output of a Workflow is, on the Kubernetes API: in the logs of
@@ -64,7 +73,9 @@ func (s podSource) Look(ctx context.Context) (podlog.Sight, error) {
 		return podlog.Sight{}, err
 	}
 	out := podlog.Sight{Over: w == nil || w.Status.Done()}
-	out.Silent = w != nil && w.Status.Done() && silent(w)
+	if w != nil && w.Status.Done() {
+		out.Silent, out.Untold = silent(w), untold(w)
+	}
 	for i := range pods {
 		c := podlog.Of(&pods[i], podspec.Main)
 		c.Ended = c.Ended || podlog.Deserted(&pods[i], podspec.Main, s.p.session.Now())

@@ -37,9 +37,10 @@ type Container struct {
 type Sight struct {
 	// Containers are those of its pods, oldest first.
 	Containers []Container
-	// Over: no further container will come. Silent: none was ever started. Kept: the
-	// whole output is also where Kept of the reader finds it.
-	Over, Silent, Kept bool
+	// Over: no further container will come. Silent: none was ever started. Untold:
+	// nothing tells that one was, so that a reader who saw it wait takes it for
+	// silent. Kept: the whole output is also where Kept of the reader finds it.
+	Over, Silent, Untold, Kept bool
 }
 
 // Source is where a job's containers and their logs are.
@@ -105,6 +106,8 @@ type tail struct {
 	yield   func(sdk.LogItem) bool
 	// left: the reader has gone.
 	left bool
+	// begun: the container of the position was seen to have started.
+	begun bool
 	// given counts the items with bytes. met: what is lost at the end was told.
 	given int
 	met   bool
@@ -158,11 +161,17 @@ func (t *tail) look(ctx context.Context) (done bool, err error) {
 	}
 	rest := t.rest(s.Containers)
 	if t.pos.uid != "" && !slices.ContainsFunc(s.Containers, func(c Container) bool { return c.UID == t.pos.uid }) {
-		// What was still to come of this pod is lost; another may follow.
-		if !t.gap("the pod was deleted before its output was read to the end") {
+		// What was still to come of this pod is lost; another may follow. One that was
+		// deleted while it waited to start had nothing to come, as far as can be told.
+		waited := !t.begun && t.pos.stamp.IsZero() && s.Over
+		switch {
+		case waited && s.Silent:
+		case waited && s.Untold:
+			t.verdict = t.verdict.Worse(sdk.VerdictQuiet)
+		case !t.gap("the pod was deleted before its output was read to the end"):
 			return false, nil
 		}
-		t.pos = position{launch: t.pos.launch + 1}
+		t.pos, t.begun = position{launch: t.pos.launch + 1}, false
 		if len(rest) == 0 && s.Over {
 			t.end()
 			return true, nil
@@ -173,8 +182,9 @@ func (t *tail) look(ctx context.Context) (done bool, err error) {
 			if t.pos.uid != "" {
 				t.pos = position{launch: t.pos.launch + 1}
 			}
-			t.pos.uid = c.UID
+			t.pos.uid, t.begun = c.UID, false
 		}
+		t.begun = t.begun || c.Started
 		whole, err := t.container(ctx, c)
 		if err != nil || t.left || !whole {
 			if !t.follow && err == nil && !t.left {
