@@ -21,6 +21,18 @@ func partition(region string) string {
 	return "aws"
 }
 
+// Suffix is the end of the names of the services' hosts in the session's partition.
+// https://docs.aws.amazon.com/whitepapers/latest/aws-fault-isolation-boundaries/partitions.html
+func (x *Session) Suffix() string {
+	for p, suffix := range map[string]string{"aws-cn": "amazonaws.com.cn", "aws-iso": "c2s.ic.gov", "aws-iso-b": "sc2s.sgov.gov",
+		"aws-iso-e": "cloud.adc-e.uk", "aws-iso-f": "csp.hci.ic.gov", "aws-eusc": "amazonaws.eu"} {
+		if p == x.Partition {
+			return suffix
+		}
+	}
+	return "amazonaws.com"
+}
+
 // ARN is the parts of arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE.
 type ARN struct{ Partition, Service, Region, Account, Resource string }
 

@@ -55,6 +55,11 @@ type config struct {
 	DescribeRate     int          `json:"describe_rate"`
 	LogRate          int          `json:"log_rate"`
 	SubmitLimit      int          `json:"submit_limit"`
+	ServiceRate      int          `json:"service_rate"`
+	ConfigPrefix     string       `json:"config_prefix"`
+	ExecShell        string       `json:"exec_shell"`
+	MetricInterval   sdk.Duration `json:"metric_interval"`
+	ChangeGrace      sdk.Duration `json:"change_grace"`
 }
 
 // options is what stands in JobSpec.Options.
@@ -76,6 +81,15 @@ const (
 	// AWS gives GetLogEvents 25 calls a second.
 	// https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 	defaultLogRate = 20
+	// AWS gives 20 calls a second to DescribeServices and ListServices together.
+	// https://docs.aws.amazon.com/AmazonECS/latest/APIReference/request-throttling.html
+	defaultServiceRate  = 15
+	defaultConfigPrefix = "/windlass"
+	// A point of Container Insights comes once a minute, and each look costs.
+	defaultMetricInterval = sdk.Duration(30 * time.Second)
+	// AWS calls its API eventually consistent, and names no bound for services.
+	// https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_DescribeServices.html
+	defaultChangeGrace = sdk.Duration(5 * time.Second)
 	// The log driver sends what it has every five seconds, and when a container
 	// ends.
 	defaultLogQuiet = sdk.Duration(10 * time.Second)
@@ -97,6 +111,10 @@ func (c config) filled() config {
 	c.DescribeRate = cmp.Or(c.DescribeRate, defaultDescribeRate)
 	c.LogRate = cmp.Or(c.LogRate, defaultLogRate)
 	c.SubmitLimit = cmp.Or(c.SubmitLimit, defaultSubmitLimit)
+	c.ServiceRate = cmp.Or(c.ServiceRate, defaultServiceRate)
+	c.ConfigPrefix = cmp.Or(strings.TrimRight(c.ConfigPrefix, "/"), defaultConfigPrefix)
+	c.ChangeGrace = cmp.Or(c.ChangeGrace, defaultChangeGrace)
+	c.MetricInterval = cmp.Or(c.MetricInterval, defaultMetricInterval)
 	if c.CreateLogGroup == nil {
 		c.CreateLogGroup = new(true)
 	}
@@ -167,6 +185,11 @@ func configSchema() sdk.Schema {
 		{Name: "describe_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultDescribeRate), Doc: "The most DescribeTasks and ListTasks calls a second, of all providers of the account and region in one process."},
 		{Name: "log_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultLogRate), Doc: "The most GetLogEvents calls a second, counted in the same way, and with aws-ecs and aws-batch together; FilterLogEvents, by which many logs are read at once, gets a fifth of it."},
 		{Name: "submit_limit", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultSubmitLimit), Doc: "The most RunTask calls a second, and five times as many at once, counted in the same way."},
+		{Name: "service_rate", Type: sdk.TypeInt, Min: 1, Max: 10000, Default: fmt.Sprint(defaultServiceRate), Doc: "The most DescribeServices and ListServices calls a second for `svc`, counted in the same way."},
+		{Name: "change_grace", Type: sdk.TypeDuration, Default: time.Duration(defaultChangeGrace).String(), Doc: "A change of a service whose reply was lost counts as not shown yet for this long after it was sent."},
+		{Name: "config_prefix", Type: sdk.TypeString, Default: defaultConfigPrefix, Doc: "The beginning of the names of the parameters that hold settings of live workloads, with a slash first."},
+		{Name: "exec_shell", Type: sdk.TypeString, Doc: "A shell in the containers, such as sh, under which `svc exec` runs its commands so that their exit codes are known; ECS itself tells none."},
+		{Name: "metric_interval", Type: sdk.TypeDuration, Default: time.Duration(defaultMetricInterval).String(), Doc: "The least time between two looks at CloudWatch for `svc top`; each look at a task costs two metrics."},
 	}
 	return sdk.Schema{Doc: "Which cluster runs the jobs, and how tasks are placed.", Fields: append(own, placementFields()...)}
 }

@@ -1,4 +1,5 @@
-// Package ecs runs jobs as tasks of Amazon ECS, on Fargate or on instances.
+// Package ecs runs jobs as tasks of Amazon ECS, on Fargate or on instances, and
+// operates its services (package workload).
 //
 // An attempt is one task. What doesn't change from run to run stands in a task
 // definition whose family follows from its content and its owner, so that equal
@@ -10,6 +11,7 @@ package ecs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/windlass-run/windlass/internal/cloud/aws"
 	"github.com/windlass-run/windlass/internal/cloud/aws/logtail"
 	"github.com/windlass-run/windlass/internal/cloud/aws/secretref"
+	"github.com/windlass-run/windlass/internal/driver/ecs/workload"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -51,7 +54,7 @@ func Driver() sdk.Driver { return DriverWith(&logtail.Account{}) }
 func DriverWith(shared *logtail.Account) sdk.Driver {
 	return sdk.Driver{
 		Kind:         Kind,
-		Doc:          "Tasks of Amazon ECS, on Fargate or on instances of yours.",
+		Doc:          "Tasks and services of Amazon ECS, on Fargate or on instances of yours.",
 		Config:       configSchema(),
 		Options:      optionsSchema(),
 		Capabilities: sdk.CapabilitiesOf[*provider](),
@@ -89,6 +92,7 @@ func guarantees(c config) sdk.Guarantees {
 		// The awslogs driver sends lines, both streams as one, and no empty line.
 		Logs: sdk.LogGuarantee{Fidelity: sdk.LogLines, DropsEmptyLines: true, Live: true, Looks: true,
 			Settle: sdk.LogSettle{Quiet: time.Duration(c.LogQuiet), Max: time.Duration(c.LogMax)}},
+		Workload: workload.Guarantees(c.ExecShell, time.Duration(c.ChangeGrace)),
 	}
 }
 
@@ -123,8 +127,9 @@ func support() []sdk.FieldSupport {
 	}
 }
 
-// provider is one configured cluster.
+// provider is one configured cluster for jobs, and all clusters for services.
 type provider struct {
+	*workload.Services
 	name     string
 	cfg      config
 	session  *aws.Session
@@ -173,6 +178,10 @@ func open(ctx context.Context, r sdk.OpenRequest, shared *logtail.Account) (*pro
 	if err := aws.CheckTags(r.Name, cfg.Tags); err != nil {
 		return nil, err
 	}
+	if !parameterPrefix.MatchString(cfg.ConfigPrefix) {
+		return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: r.Name, Field: "config.config_prefix",
+			Err: fmt.Errorf("%q can't begin the name of a parameter", cfg.ConfigPrefix), Remedy: "write it as in /team/windlass"}
+	}
 	session, err := aws.OpenFor(ctx, r, aws.Settings{Region: cfg.Region, Endpoint: cfg.Endpoint, Account: cfg.Account})
 	if err != nil {
 		return nil, err
@@ -189,6 +198,7 @@ func open(ctx context.Context, r sdk.OpenRequest, shared *logtail.Account) (*pro
 	p.submits = shared.Budgets.For(session, "ecs submit", float64(cfg.SubmitLimit), submitBurst*cfg.SubmitLimit)
 	p.logReads, p.logSearches = shared.LogBudgets(session, cfg.LogRate)
 	p.readers = &shared.Readers
+	p.Services = p.services(shared)
 	return p, nil
 }
 

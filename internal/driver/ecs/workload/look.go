@@ -1,0 +1,134 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	autoscaling "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
+	scaling "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"github.com/windlass-run/windlass/internal/cloud/aws"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// describe reads a service with its tags; nil is none. One that is being deleted
+// is there until it is gone.
+func (s *Services) describe(ctx context.Context, op string, a address) (*types.Service, error) {
+	var out *ecs.DescribeServicesOutput
+	err := s.o.Session.Paced(ctx, s.o.ServiceReads, op, func(ctx context.Context) (err error) {
+		out, err = s.o.ECS.DescribeServices(ctx, &ecs.DescribeServicesInput{Cluster: &a.cluster, Services: []string{a.service}, Include: []types.ServiceField{types.ServiceFieldTags}})
+		return err
+	})
+	switch {
+	case aws.ErrorCode(err) == "ClusterNotFoundException":
+		return nil, s.fail(sdk.NotFound, op, fmt.Errorf("there is no cluster %s: %w", a.cluster, err))
+	case err != nil:
+		return nil, err
+	case len(out.Services) == 1 && str(out.Services[0].Status) != "INACTIVE":
+		return &out.Services[0], nil
+	}
+	for _, f := range out.Failures {
+		if str(f.Reason) != "MISSING" {
+			return nil, s.fail(sdk.Unavailable, op, errors.New("ECS can't describe "+str(f.Arn)+": "+str(f.Reason)+" "+str(f.Detail)))
+		}
+	}
+	return nil, nil
+}
+
+// target reads what scales a service by itself; nil is nothing.
+// https://docs.aws.amazon.com/autoscaling/application/APIReference/API_DescribeScalableTargets.html
+func (s *Services) target(ctx context.Context, op string, a address) (*sdk.Autoscaler, error) {
+	id := "service/" + a.cluster + "/" + a.service
+	var out *autoscaling.DescribeScalableTargetsOutput
+	err := s.call(ctx, op, func(ctx context.Context) (err error) {
+		out, err = s.scaling.DescribeScalableTargets(ctx, &autoscaling.DescribeScalableTargetsInput{ServiceNamespace: scaling.ServiceNamespaceEcs,
+			ResourceIds: []string{id}, ScalableDimension: scaling.ScalableDimensionECSServiceDesiredCount})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range out.ScalableTargets {
+		if str(t.ResourceId) != id || suspended(t.SuspendedState) || t.MinCapacity == nil || t.MaxCapacity == nil {
+			continue
+		}
+		return &sdk.Autoscaler{Name: "application-autoscaling " + id, Min: int(*t.MinCapacity), Max: int(*t.MaxCapacity)}, nil
+	}
+	return nil, nil
+}
+
+// suspended reports whether a target changes nothing.
+func suspended(s *scaling.SuspendedState) bool {
+	is := func(b *bool) bool { return b != nil && *b }
+	return s != nil && is(s.DynamicScalingInSuspended) && is(s.DynamicScalingOutSuspended) && is(s.ScheduledScalingSuspended)
+}
+
+// tasks reads the tasks of a service: those that are to run, those that stop, and
+// those that stopped within the hour.
+func (s *Services) tasks(ctx context.Context, op string, a address) ([]types.Task, error) {
+	var all []types.Task
+	for _, desired := range []types.DesiredStatus{types.DesiredStatusRunning, types.DesiredStatusStopped} {
+		in := &ecs.ListTasksInput{Cluster: &a.cluster, ServiceName: &a.service, DesiredStatus: desired}
+		for {
+			var page *ecs.ListTasksOutput
+			err := s.o.Session.Paced(ctx, s.o.Reads, op, func(ctx context.Context) (err error) {
+				page, err = s.o.ECS.ListTasks(ctx, in)
+				return err
+			})
+			if aws.ErrorCode(err) == "ServiceNotFoundException" {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			if len(page.TaskArns) > 0 {
+				var out *ecs.DescribeTasksOutput
+				err := s.o.Session.Paced(ctx, s.o.Reads, op, func(ctx context.Context) (err error) {
+					out, err = s.o.ECS.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &a.cluster, Tasks: page.TaskArns})
+					return err
+				})
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, out.Tasks...)
+			}
+			if in.NextToken = page.NextToken; str(in.NextToken) == "" {
+				break
+			}
+		}
+	}
+	return all, nil
+}
+
+// view is all that is known of a service at a moment.
+type view struct {
+	service    *types.Service
+	definition *definition
+	tasks      []types.Task
+	scaler     *sdk.Autoscaler
+	// scalerErr is why it isn't known whether something scales the service.
+	scalerErr error
+}
+
+// look reads everything side by side. service is nil where there is none.
+func (s *Services) look(ctx context.Context, op string, a address) (view, error) {
+	var v view
+	var wg sync.WaitGroup
+	var tasksErr error
+	wg.Go(func() { v.tasks, tasksErr = s.tasks(ctx, op, a) })
+	wg.Go(func() { v.scaler, v.scalerErr = s.target(ctx, op, a) })
+	service, err := s.describe(ctx, op, a)
+	if err == nil && service != nil {
+		v.service = service
+		v.definition, err = s.definition(ctx, op, str(service.TaskDefinition))
+	}
+	wg.Wait()
+	if err != nil {
+		return view{}, err
+	}
+	return v, tasksErr
+}
