@@ -158,6 +158,12 @@ func (c *cloud) secretCall(t testing.TB, method, path string, body any) answer {
 	return c.send(t, method, path+map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")]+"api-version=7.6", body, c.AccessToken(vaultResource))
 }
 
+// configCall sends a request to App Configuration.
+func (c *cloud) configCall(t testing.TB, method, path string, body any) answer {
+	t.Helper()
+	return c.send(t, method, path+map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")]+"api-version=2023-11-01", body, c.AccessToken(configResource))
+}
+
 func (c *cloud) send(t testing.TB, method, path string, body any, token string) answer {
 	t.Helper()
 	var data []byte

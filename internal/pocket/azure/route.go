@@ -19,6 +19,7 @@ const (
 	planeARM plane = iota
 	planeToken
 	planeVault
+	planeConfig
 )
 
 // refuse writes a refusal.
@@ -59,6 +60,10 @@ func containerVersions() []string {
 func vaultVersions() []string {
 	return []string{"7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "2025-07-01", "2026-04-01"}
 }
+
+// configVersions are those of App Configuration's data. See
+// https://learn.microsoft.com/en-us/azure/azure-app-configuration/rest-api-versioning
+func configVersions() []string { return []string{"1.0", "2023-10-01", "2023-11-01"} }
 
 // metricVersions are those of Azure Monitor's metrics. See
 // https://learn.microsoft.com/en-us/rest/api/monitor/metrics/list
@@ -124,12 +129,23 @@ func routes() []route {
 		{method: "GET", pattern: "/deletedsecrets/{secret}", plane: planeVault, action: "GetDeletedSecret", permission: secrets + "readMetadata/action", do: (*Server).getDeletedSecret},
 		{method: "DELETE", pattern: "/deletedsecrets/{secret}", plane: planeVault, action: "PurgeDeletedSecret", permission: secrets + "purge/action", do: (*Server).purgeSecret},
 	}
+	const config = "Microsoft.AppConfiguration/configurationStores/keyValues/"
+	out = append(out,
+		route{method: "GET", pattern: "/kv", plane: planeConfig, action: "GetKeyValues", permission: config + "read", query: []string{"key", "label", "after", "After", "$Select"}, do: (*Server).listSettings},
+		route{method: "GET", pattern: "/kv/{key}", plane: planeConfig, action: "GetKeyValue", permission: config + "read", query: []string{"label", "$Select"}, do: (*Server).getSetting},
+		route{method: "PUT", pattern: "/kv/{key}", plane: planeConfig, action: "PutKeyValue", permission: config + "write", query: []string{"label"}, do: (*Server).putSetting},
+		route{method: "DELETE", pattern: "/kv/{key}", plane: planeConfig, action: "DeleteKeyValue", permission: config + "delete", query: []string{"label"}, do: (*Server).deleteSetting},
+		route{method: "PUT", pattern: "/locks/{key}", plane: planeConfig, action: "PutLock", permission: config + "write", query: []string{"label"}, do: (*Server).lockSetting},
+		route{method: "DELETE", pattern: "/locks/{key}", plane: planeConfig, action: "DeleteLock", permission: config + "write", query: []string{"label"}, do: (*Server).lockSetting},
+	)
 	for i := range out {
 		r := &out[i]
 		r.segments = segments(r.pattern)
 		switch {
 		case r.plane == planeVault:
 			r.versions = vaultVersions
+		case r.plane == planeConfig:
+			r.versions = configVersions
 		case r.action == "Metrics_List":
 			r.versions = metricVersions
 		case strings.HasPrefix(r.permission, kind):
@@ -161,6 +177,9 @@ const vaultPath = "vaults"
 
 // planeOf tells which API a path without an operation would be of.
 func planeOf(path string) plane {
+	if parts := segments(path); len(parts) > 0 && slices.Contains([]string{"kv", "locks"}, parts[0]) {
+		return planeConfig
+	}
 	if parts := segments(path); len(parts) > 0 && slices.Contains([]string{"secrets", "deletedsecrets", vaultPath}, strings.ToLower(parts[0])) {
 		return planeVault
 	}
@@ -194,12 +213,22 @@ func (s *Server) match(c *call) bool {
 			}
 		}
 		if ok {
-			path["vault"] = name
+			path["vault"], path["store"] = name, storeOfHost(c.request.Host)
 			c.route, c.path = r, path
 			return true
 		}
 	}
 	return false
+}
+
+// storeOfHost is the store of App Configuration that a host's name means:
+// NAME.azconfig.localhost, else the one that there always is.
+func storeOfHost(host string) string {
+	name, rest, ok := strings.Cut(host, ".")
+	if ok && strings.HasPrefix(rest, "azconfig.") {
+		return strings.ToLower(name)
+	}
+	return Store
 }
 
 // vaultOfHost is the vault that a host's name means: NAME.vault.localhost, else

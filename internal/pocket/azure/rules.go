@@ -112,31 +112,38 @@ const (
 	ruleSecretMissing     = "secret"
 	ruleSecretDisabled    = "secret-disabled"
 	ruleSecretDeleted     = "secret-deleted"
+	ruleConfigKey         = "setting-key"
+	ruleConfigBody        = "setting-body"
+	ruleConfigMatch       = "setting-state"
+	ruleConfigLocked      = "setting-locked"
+	ruleConfigSize        = "setting-size"
+	ruleConfigMissing     = "setting"
 	ruleMaxResults        = "secret-page"
 )
 
 const (
-	learn      = "https://learn.microsoft.com/en-us/"
-	aci        = learn + "azure/container-instances/"
-	restPage   = learn + "rest/api/container-instances/"
-	createPage = restPage + "container-groups/create-or-update"
-	groupPage  = learn + "azure/templates/microsoft.containerinstance/2023-05-01/containergroups"
-	armErrors  = learn + "azure/azure-resource-manager/troubleshooting/common-deployment-errors"
-	armTags    = learn + "azure/azure-resource-manager/management/tag-resources"
-	tokenPage  = learn + "entra/identity-platform/v2-oauth2-client-creds-grant-flow"
-	aadErrors  = learn + "entra/identity-platform/reference-error-codes"
-	identities = learn + "azure/app-service/overview-managed-identity"
-	trouble    = learn + "troubleshoot/azure/azure-container-instances/"
-	statePage  = aci + "container-state"
-	updatePage = aci + "container-instances-update"
-	quotaPage  = aci + "container-instances-resource-and-quota-limits"
-	stopPage   = aci + "container-instances-stop-start"
-	metricPage = learn + "azure/azure-monitor/reference/supported-metrics/microsoft-containerinstance-containergroups-metrics"
-	kvErrors   = learn + "azure/key-vault/general/rest-error-codes"
-	kvAuth     = learn + "azure/key-vault/general/authentication-requests-and-responses"
-	kvSecrets  = learn + "azure/key-vault/secrets/about-secrets"
-	kvNames    = learn + "azure/key-vault/general/about-keys-secrets-certificates"
-	kvRest     = learn + "rest/api/keyvault/secrets/"
+	learn         = "https://learn.microsoft.com/en-us/"
+	aci           = learn + "azure/container-instances/"
+	restPage      = learn + "rest/api/container-instances/"
+	createPage    = restPage + "container-groups/create-or-update"
+	groupPage     = learn + "azure/templates/microsoft.containerinstance/2023-05-01/containergroups"
+	armErrors     = learn + "azure/azure-resource-manager/troubleshooting/common-deployment-errors"
+	armTags       = learn + "azure/azure-resource-manager/management/tag-resources"
+	tokenPage     = learn + "entra/identity-platform/v2-oauth2-client-creds-grant-flow"
+	aadErrors     = learn + "entra/identity-platform/reference-error-codes"
+	identities    = learn + "azure/app-service/overview-managed-identity"
+	trouble       = learn + "troubleshoot/azure/azure-container-instances/"
+	statePage     = aci + "container-state"
+	updatePage    = aci + "container-instances-update"
+	quotaPage     = aci + "container-instances-resource-and-quota-limits"
+	stopPage      = aci + "container-instances-stop-start"
+	metricPage    = learn + "azure/azure-monitor/reference/supported-metrics/microsoft-containerinstance-containergroups-metrics"
+	configPageDoc = learn + "azure/azure-app-configuration/rest-api-key-value"
+	kvErrors      = learn + "azure/key-vault/general/rest-error-codes"
+	kvAuth        = learn + "azure/key-vault/general/authentication-requests-and-responses"
+	kvSecrets     = learn + "azure/key-vault/secrets/about-secrets"
+	kvNames       = learn + "azure/key-vault/general/about-keys-secrets-certificates"
+	kvRest        = learn + "rest/api/keyvault/secrets/"
 )
 
 // Rules returns the rules that the cloud keeps.
@@ -228,6 +235,13 @@ func Rules() []Rule {
 		{ID: ruleSecretDeleted, Status: 409, Code: "Conflict", Text: "The name of a deleted secret stays taken until the secret is purged.", Doc: learn + "azure/key-vault/general/soft-delete-overview"},
 		{ID: ruleMaxResults, Status: bad, Code: "BadParameter", Text: "A page has up to 25 secrets.", Doc: kvRest + "get-secrets/get-secrets"},
 
+		{ID: ruleConfigKey, Status: bad, Code: "InvalidKey", Text: "A setting's key isn't empty, . or .., and has no %.", Doc: configPageDoc},
+		{ID: ruleConfigBody, Status: bad, Code: "InvalidBody", Text: "A setting has a value, a content type and tags.", Doc: configPageDoc},
+		{ID: ruleConfigMatch, Status: 412, Code: "PreconditionFailed", Text: "A setting is written or deleted in the state that If-Match and If-None-Match ask for.", Doc: configPageDoc},
+		{ID: ruleConfigLocked, Status: 409, Code: "KeyLocked", Text: "A setting that is locked isn't written or deleted.", Doc: learn + "azure/azure-app-configuration/rest-api-locks"},
+		{ID: ruleConfigSize, Status: 413, Code: "PayloadTooLarge", Text: "A setting has up to 10,000 bytes with its key, label, content type and tags.", Doc: learn + "azure/azure-app-configuration/faq"},
+		{ID: ruleConfigMissing, Status: 404, Code: "NotFound", Text: "The setting must exist.", Doc: configPageDoc},
+
 		{ID: "put", Text: "A PUT answers 201 for a new group and 200 for one that is there, before it is deployed; Azure-AsyncOperation leads to how that goes.", Doc: statePage, Test: "TestPut"},
 		{ID: "put-again", Text: "A PUT of a group that is there deploys it again: what runs is restarted in place, what has ended runs anew. There is no conditional PUT.", Doc: updatePage, Test: "TestF30PutAgain"},
 		{ID: "provisioning", Text: "The provisioning state goes from Pending by Creating to Succeeded once the containers run, or to Failed.", Doc: statePage, Test: "TestStates"},
@@ -302,6 +316,10 @@ func (e *Error) reply(p plane, header http.Header) fault.Reply {
 		}
 		body = map[string]any{"error": e.Code, "error_description": e.Message, "error_codes": []int{number}, "timestamp": header.Get("Date"),
 			"trace_id": header.Get(requestHeader), "correlation_id": header.Get(requestHeader)}
+	case p == planeConfig:
+		// https://learn.microsoft.com/en-us/azure/azure-app-configuration/rest-api-key-value
+		body = map[string]any{"type": "https://azconfig.io/errors/" + e.Rule, "title": e.Code, "detail": e.Message, "status": e.Status}
+		header.Set("Content-Type", "application/problem+json; charset=utf-8")
 	case p == planeVault && e.Inner != "":
 		inner["innererror"] = map[string]string{"code": e.Inner}
 	}

@@ -231,14 +231,26 @@ func TestRules(t *testing.T) {
 		{ruleSecretDisabled, "GET", "/secrets/off", nil},
 		{ruleSecretDeleted, "PUT", "/secrets/gone", doc{"value": "x"}},
 		{ruleMaxResults, "GET", "/secrets?maxresults=26", nil},
+
+		{ruleConfigKey, "PUT", "/kv/a%2525", doc{"value": "x"}},
+		{ruleConfigBody, "PUT", "/kv/a", doc{"text": "x"}},
+		{ruleConfigSize, "PUT", "/kv/a", doc{"value": strings.Repeat("x", 10_001)}},
+		{ruleConfigMissing, "GET", "/kv/a", nil},
+		{ruleConfigMissing, "PUT", "/locks/a", nil},
 	} {
 		send := c.call
-		if before, _, _ := strings.Cut(k.path, "?"); planeOf(before) == planeVault {
+		switch before, _, _ := strings.Cut(k.path, "?"); planeOf(before) {
+		case planeVault:
 			send = c.secretCall
+		case planeConfig:
+			send = c.configCall
 		}
 		r := rules[k.rule]
 		a := send(t, k.method, k.path, k.body)
 		code := a.code()
+		if text, ok := a.body["title"].(string); ok { // App Configuration's
+			code = text
+		}
 		if text, ok := a.body["error"].(string); ok { // a token's
 			code = text
 		}
@@ -247,8 +259,8 @@ func TestRules(t *testing.T) {
 		}
 		delete(untested, k.rule)
 	}
-	// These have tests of their own: TestTokens, TestRights, TestLimits, TestImages.
-	for _, id := range []string{ruleNoToken, ruleToken, ruleTokenExpired, ruleTokenAudience, ruleRights, ruleVaultToken, ruleVaultRights, ruleQuota, ruleThrottled, ruleARMThrottled, ruleInaccessible} {
+	// These have tests of their own: TestTokens, TestRights, TestLimits, TestImages, TestSettings.
+	for _, id := range []string{ruleNoToken, ruleToken, ruleTokenExpired, ruleTokenAudience, ruleRights, ruleVaultToken, ruleVaultRights, ruleQuota, ruleThrottled, ruleARMThrottled, ruleInaccessible, ruleConfigMatch, ruleConfigLocked} {
 		delete(untested, id)
 	}
 	tests := testNames(t)

@@ -28,6 +28,7 @@ const (
 	ResourceGroup  = "pocket"
 	Location       = "westeurope"
 	Vault          = "pocket"
+	Store          = "pocket"
 )
 
 // maxBody bounds a request's body in bytes: Resource Manager's own limit. See
@@ -77,6 +78,7 @@ type Server struct {
 	groups     []*group // by age
 	operations map[string]*operation
 	vaults     map[string]*vault
+	stores     map[string]*configStore
 	denied     []string
 	limits     Limits
 	creates    []time.Time // of the last hour
@@ -106,7 +108,7 @@ func New(o Options) (*Server, error) {
 		o.NewID = randomID
 	}
 	s := &Server{o: o, faults: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), executor: o.Executor, routes: routes(),
-		operations: map[string]*operation{}, vaults: map[string]*vault{}, buckets: map[string]*bucket{}, knobs: Knobs{}.filled(), sessions: map[string]*session{}, changes: map[string]int{}, end: make(chan struct{})}
+		operations: map[string]*operation{}, vaults: map[string]*vault{}, stores: map[string]*configStore{}, buckets: map[string]*bucket{}, knobs: Knobs{}.filled(), sessions: map[string]*session{}, changes: map[string]int{}, end: make(chan struct{})}
 	var err error
 	if s.shapes, err = newShapes(); err != nil {
 		return nil, fmt.Errorf("pocket azure: %w", err)

@@ -18,6 +18,7 @@ type kept struct {
 	Resources []*resourceGroup
 	Groups    []*group
 	Vaults    map[string]*vault
+	Stores    map[string]*configStore
 }
 
 // load reads what an earlier server left, if anything.
@@ -42,6 +43,9 @@ func (s *Server) load() error {
 	if k.Vaults != nil {
 		s.vaults = k.Vaults
 	}
+	if k.Stores != nil {
+		s.stores = k.Stores
+	}
 	for _, g := range s.groups {
 		for _, c := range g.Containers {
 			for _, l := range c.Out.Lines {
@@ -59,7 +63,7 @@ func (s *Server) save() error {
 	}
 	s.mu.Lock()
 	s.prune()
-	data, err := json.Marshal(kept{s.identity.ca, s.identity.caKey, s.resources, s.groups, s.vaults})
+	data, err := json.Marshal(kept{s.identity.ca, s.identity.caKey, s.resources, s.groups, s.vaults, s.stores})
 	s.mu.Unlock()
 	if err != nil {
 		return err

@@ -212,7 +212,7 @@ func (s *Server) identityToken(c *call) (result, *Error) {
 
 // knows says whether there are tokens for a resource.
 func (s *Server) knows(c *call, resource string) bool {
-	return slices.Contains(s.audiences(c, planeARM), trimSlash(resource)) || slices.Contains(s.audiences(c, planeVault), trimSlash(resource))
+	return slices.ContainsFunc([]plane{planeARM, planeVault}, func(p plane) bool { return slices.Contains(s.audiences(c, p), trimSlash(resource)) }) || isStore(resource)
 }
 
 // audiences are the resources whose tokens an API takes.
@@ -221,6 +221,22 @@ func (s *Server) audiences(c *call, p plane) []string {
 		return []string{vaultResource}
 	}
 	return []string{"https://management.azure.com", "https://management.core.windows.net", c.base()}
+}
+
+// configResource stands for every store of App Configuration; each takes tokens for
+// itself, too. See
+// https://learn.microsoft.com/en-us/azure/azure-app-configuration/rest-api-authentication-azure-ad
+const configResource = "https://appconfig.azure.com"
+
+// isStore reports whether there are tokens for a resource as one of App
+// Configuration's.
+func isStore(resource string) bool {
+	u, err := url.Parse(resource)
+	if err != nil || u.Scheme != "https" {
+		return false
+	}
+	_, rest, ok := strings.Cut(u.Hostname(), ".")
+	return trimSlash(resource) == configResource || resource == "https://azconfig.io" || ok && (rest == "azconfig.localhost" || rest == "azconfig.io")
 }
 
 func trimSlash(s string) string { return strings.TrimRight(s, "/") }
@@ -286,7 +302,7 @@ func (s *Server) authenticate(c *call) *Error {
 		return deny(ruleToken, "The access token is from the wrong issuer.")
 	case !now.Before(time.Unix(who.Expires, 0)):
 		return deny(ruleTokenExpired, "The access token expiry UTC time '%s' is earlier than current UTC time '%s'.", time.Unix(who.Expires, 0).UTC().Format(time.DateTime), now.UTC().Format(time.DateTime))
-	case !slices.Contains(s.audiences(c, p), trimSlash(who.Audience)):
+	case p == planeConfig && !isStore(who.Audience), p != planeConfig && !slices.Contains(s.audiences(c, p), trimSlash(who.Audience)):
 		return deny(ruleTokenAudience, "The access token has been obtained for wrong audience or resource '%s'. It should exactly match with one of the allowed audiences '%s'.", who.Audience, strings.Join(s.audiences(c, p), "','"))
 	}
 	c.who = who
