@@ -45,5 +45,5 @@ func newPluginSource(r cli.SessionRequest) (pluginhost.Source, error) {
 // Process implements pluginhost.Source. The keeper reads the same configuration, and
 // starts the plugin that this command would.
 func (s pluginSource) Process(ctx context.Context, r pluginhost.Request) (*pluginhost.Lease, error) {
-	return s.client.Plugin(ctx, r.Plugin.Name, r.Own)
+	return s.client.Plugin(ctx, r.Plugin.Name, r.Told)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 
 	"github.com/windlass-run/windlass/internal/control"
@@ -78,8 +79,8 @@ type opened struct {
 }
 
 // Plugin hosts a plugin for a command.
-func (o opened) Plugin(ctx context.Context, name, own string) (*pluginhost.Lease, error) {
-	req, err := o.plugins.Request(name, own)
+func (o opened) Plugin(ctx context.Context, name string, told json.RawMessage) (*pluginhost.Lease, error) {
+	req, err := o.plugins.Request(name, told)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/pluginhost"
+	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -186,7 +187,10 @@ func (o *pluginCheckOptions) run(ctx context.Context) (err error) {
 	if len(names) == 0 {
 		names = c.PluginNames()
 	}
-	host := pluginhost.New(pluginhost.Options{Log: slog.New(slog.DiscardHandler), Redact: o.f.Streams.redact})
+	// What a plugin says when it doesn't get ready is shown.
+	var red secret.Redactor
+	host := pluginhost.New(pluginhost.Options{Log: slog.New(slog.DiscardHandler), Know: red.Know,
+		Redact: func(text string) string { return o.f.Streams.redact(red.Redact(text)) }})
 	defer func() { _ = host.Close() }() // it ends what was started
 	plugins := pluginsOf(c, host)
 	checks := []CheckView{}

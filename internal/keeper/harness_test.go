@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -193,7 +194,7 @@ type command struct {
 	providers map[string]control.Backend
 }
 
-func (c *command) Plugin(context.Context, string, string) (*pluginhost.Lease, error) {
+func (c *command) Plugin(context.Context, string, json.RawMessage) (*pluginhost.Lease, error) {
 	return nil, sdk.Errorf(sdk.NotFound, "find plugin", "there is none")
 }
 

@@ -3,6 +3,7 @@ package keeper
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -18,15 +19,15 @@ import (
 const maxHolds = 1024
 
 // Plugin has the keeper host a plugin of this command's surroundings, and connects to
-// its process. Own, when set, is the name of a user that shares the process with no
-// other. The keeper stays, and with it the process, until the lease is released. A
-// keeper is started when there is none.
-func (c *Client) Plugin(ctx context.Context, name, own string) (*pluginhost.Lease, error) {
+// its process, which was initialized with told where that isn't nil. The keeper stays, and
+// with it the process, until the lease is released. A keeper is started when there is
+// none.
+func (c *Client) Plugin(ctx context.Context, name string, told json.RawMessage) (*pluginhost.Lease, error) {
 	for again := true; ; again = false {
 		if err := c.Offer(ctx); err != nil {
 			return nil, err
 		}
-		l, err := c.hold(ctx, request{Op: opPlugin, Plugin: name, Own: own, Bound: []Bound{{c.Origin, nil}}})
+		l, err := c.hold(ctx, request{Op: opPlugin, Plugin: name, Told: told, Bound: []Bound{{c.Origin, nil}}})
 		// One that was leaving has left.
 		if err == nil || !again || !nobody(err) && !errors.Is(err, errOther) {
 			return l, err
@@ -55,19 +56,46 @@ func (c *Client) hold(ctx context.Context, req request) (*pluginhost.Lease, erro
 	}
 	// The keeper's last word is why the process has ended.
 	ended, why := make(chan struct{}), errors.New("the keeper that hosted it has left")
+	known := make(chan struct{})
 	go func() {
 		defer close(ended)
-		var last response
-		if readMessage(r, &last) == nil && last.Error != "" {
-			why = errors.New(last.Error)
+		for {
+			var said response
+			if readMessage(r, &said) != nil {
+				return
+			}
+			if !said.Known {
+				if said.Error != "" {
+					why = errors.New(said.Error)
+				}
+				return
+			}
+			known <- struct{}{} // whoever asked waits
 		}
 	}()
+	var saying, asking sync.Mutex
+	say := func(u using) error {
+		saying.Lock()
+		defer saying.Unlock()
+		return writeMessage(conn, u)
+	}
 	disconnect := l.Release
 	l.Done, l.Why = ended, func() error {
 		<-ended
 		return why
 	}
-	l.Doubt = func() { _, _ = conn.Write([]byte("\n")) } // a keeper that has left has ended it
+	l.Doubt = func() { _ = say(using{Doubt: true}) } // a keeper that has left has ended it
+	l.Know = func(v sdk.SecretValue) {
+		asking.Lock()
+		defer asking.Unlock()
+		if say(using{Know: v.Reveal()}) != nil {
+			return // nobody logs any more what the plugin says
+		}
+		select {
+		case <-known:
+		case <-ended:
+		}
+	}
 	l.Release = sync.OnceFunc(func() {
 		_ = conn.Close()
 		<-ended
@@ -153,11 +181,10 @@ func (s *server) plugin(ctx context.Context, req request) (*pluginhost.Lease, er
 	if full {
 		return nil, sdk.Errorf(sdk.ResourceExhausted, "host plugin", "%d uses of plugins are kept", maxHolds)
 	}
-	return s.pool.plugin(ctx, req.Bound[0].Origin, req.Plugin, req.Own)
+	return s.pool.plugin(ctx, req.Bound[0].Origin, req.Plugin, req.Told)
 }
 
-// keep keeps the use of a plugin for a client, until one of them ends. The client says
-// by a byte that a call has failed as if nobody was there.
+// keep keeps the use of a plugin for a client, until one of them ends.
 func (s *server) keep(ctx context.Context, c net.Conn, r *bufio.Reader, l *pluginhost.Lease) {
 	s.mu.Lock()
 	s.holds++
@@ -177,22 +204,36 @@ func (s *server) keep(ctx context.Context, c net.Conn, r *bufio.Reader, l *plugi
 		if c.SetDeadline(time.Time{}) != nil {
 			return
 		}
+		var answering sync.Mutex
+		answer := func(res response) error {
+			answering.Lock()
+			defer answering.Unlock()
+			return writeMessage(c, res)
+		}
 		gone := make(chan struct{})
 		s.wg.Go(func() {
 			defer close(gone)
 			for {
-				if _, err := r.ReadByte(); err != nil {
+				var u using
+				if readMessage(r, &u) != nil {
 					return
 				}
-				l.Doubt()
+				if u.Doubt {
+					l.Doubt()
+				}
+				if u.Know != nil {
+					l.Know(sdk.NewSecretValue(u.Know))
+					if answer(response{Known: true}) != nil {
+						return
+					}
+				}
 			}
 		})
 		select {
 		case <-gone:
 		case <-l.Done:
-			res := s.answerTo(l.Why())
 			if c.SetDeadline(time.Now().Add(time.Second)) == nil {
-				_ = writeMessage(c, res)
+				_ = answer(s.answerTo(l.Why()))
 			}
 			_ = c.Close()
 			<-gone
@@ -201,7 +242,7 @@ func (s *server) keep(ctx context.Context, c net.Conn, r *bufio.Reader, l *plugi
 }
 
 // plugin hosts a plugin of surroundings that were offered.
-func (p *pool) plugin(ctx context.Context, o Origin, name, own string) (l *pluginhost.Lease, err error) {
+func (p *pool) plugin(ctx context.Context, o Origin, name string, told json.RawMessage) (l *pluginhost.Lease, err error) {
 	key, err := keyOf(o)
 	if err != nil {
 		return nil, err
@@ -225,7 +266,7 @@ func (p *pool) plugin(ctx context.Context, o Origin, name, own string) (l *plugi
 		return nil, s.err
 	}
 	err = safely(p.log, "host plugin", s.redact, func() (err error) {
-		l, err = s.opened.Plugin(ctx, name, own)
+		l, err = s.opened.Plugin(ctx, name, told)
 		return err
 	})
 	return l, err

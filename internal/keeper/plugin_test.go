@@ -4,7 +4,9 @@ package keeper
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -27,14 +29,15 @@ type hosting struct {
 	done     chan struct{}
 	doubts   *atomic.Int64
 	released *atomic.Int64
+	known    *sync.Map
 }
 
-func (h hosting) Plugin(_ context.Context, name, own string) (*pluginhost.Lease, error) {
+func (h hosting) Plugin(_ context.Context, name string, _ json.RawMessage) (*pluginhost.Lease, error) {
 	if name != "p" {
 		return nil, &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + name, ID: pluginhost.ErrNotReady, RetryAfter: 7 * time.Second, Err: errors.New("canary has no luck")}
 	}
 	return &pluginhost.Lease{Address: h.address, Done: h.done, Why: func() error { return errors.New("canary said goodbye") },
-		Doubt: func() { h.doubts.Add(1) }, Release: sync.OnceFunc(func() { h.released.Add(1) })}, nil
+		Doubt: func() { h.doubts.Add(1) }, Know: func(v sdk.SecretValue) { h.known.Store(string(v.Reveal()), true) }, Release: sync.OnceFunc(func() { h.released.Add(1) })}, nil
 }
 
 // hosts makes a keeper whose surroundings have the plugin.
@@ -44,7 +47,7 @@ func (w *world) hosts(opts ...func(*Options)) hosting {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h := hosting{address: filepath.Join(dir, "s"), done: make(chan struct{}), doubts: &atomic.Int64{}, released: &atomic.Int64{}}
+	h := hosting{address: filepath.Join(dir, "s"), done: make(chan struct{}), doubts: &atomic.Int64{}, released: &atomic.Int64{}, known: &sync.Map{}}
 	l, err := (&net.ListenConfig{}).Listen(w.ctx(), "unix", h.address)
 	if err != nil {
 		w.t.Fatal(err)
@@ -75,7 +78,7 @@ func (w *world) hosts(opts ...func(*Options)) hosting {
 func TestPluginIsKeptForItsUser(t *testing.T) {
 	w := newWorld(t)
 	h := w.hosts(idle(100 * time.Millisecond))
-	l, err := w.client().Plugin(w.ctx(), "p", "")
+	l, err := w.client().Plugin(w.ctx(), "p", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +98,38 @@ func TestPluginIsKeptForItsUser(t *testing.T) {
 	testwait.Until(t, patience, "the release", func() bool { return h.released.Load() == 1 })
 }
 
+// TestPluginSecretsAreKnown: when a command has said a secret that its plugin is about to
+// learn, the host of the plugin knows it.
+func TestPluginSecretsAreKnown(t *testing.T) {
+	w := newWorld(t)
+	h := w.hosts()
+	l, err := w.client().Plugin(w.ctx(), "p", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			value := fmt.Sprintf("value\n%d\xff", i)
+			l.Know(sdk.NewSecretValue([]byte(value)))
+			if _, ok := h.known.Load(value); !ok {
+				t.Errorf("%q isn't known", value)
+			}
+			l.Doubt()
+		})
+	}
+	all.Wait()
+	close(h.done)
+	<-l.Done
+	l.Know(sdk.NewSecretValue([]byte("late"))) // it waits for nobody
+	l.Release()
+}
+
 // TestPluginEndsForItsUser: who uses a process learns that it has ended, and why.
 func TestPluginEndsForItsUser(t *testing.T) {
 	w := newWorld(t)
 	h := w.hosts()
-	l, err := w.client().Plugin(w.ctx(), "p", "")
+	l, err := w.client().Plugin(w.ctx(), "p", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +151,7 @@ func TestPluginEndsForItsUser(t *testing.T) {
 func TestPluginThatCanNotBeHosted(t *testing.T) {
 	w := newWorld(t)
 	w.hosts()
-	_, err := w.client().Plugin(w.ctx(), "other", "")
+	_, err := w.client().Plugin(w.ctx(), "other", nil)
 	var e *sdk.Error
 	if !errors.As(err, &e) || e.Code != sdk.Unavailable || e.ID != pluginhost.ErrNotReady || e.RetryAfter != 7*time.Second || !e.Unreached || !e.Retryable {
 		t.Errorf("%+v", err)

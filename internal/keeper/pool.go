@@ -29,9 +29,9 @@ type Opened interface {
 	// another.
 	Find(ctx context.Context, name string, id sdk.Identity) (control.Backend, error)
 	Names() []string
-	// Plugin hosts a plugin for one user, until its lease is released; own, when set,
-	// names one that shares the process with no other.
-	Plugin(ctx context.Context, name, own string) (*pluginhost.Lease, error)
+	// Plugin hosts a plugin for one user, until its lease is released; told is what it is
+	// initialized with, pluginhost.Request.Told.
+	Plugin(ctx context.Context, name string, told json.RawMessage) (*pluginhost.Lease, error)
 	// Schemes resolve the references of this command's own runs.
 	Schemes() map[string]secret.Scheme
 	Close() error

@@ -13,7 +13,7 @@ import (
 )
 
 // protocolVersion is the socket's; a peer of another one is asked to leave.
-const protocolVersion = 2
+const protocolVersion = 3
 
 // maxMessage bounds one message: an environment fits, a flood doesn't.
 const maxMessage = 8 << 20
@@ -67,10 +67,17 @@ type request struct {
 	Version string  `json:"version"`
 	Run     sdk.ID  `json:"run,omitzero"`
 	Bound   []Bound `json:"bound,omitzero"`
-	// Plugin is the name of a plugin, Own that of a user who shares its process with
-	// nobody.
-	Plugin string `json:"plugin,omitzero"`
-	Own    string `json:"own,omitzero"`
+	// Plugin is the name of a plugin, Told what it is initialized with.
+	Plugin string          `json:"plugin,omitzero"`
+	Told   json.RawMessage `json:"told,omitzero"`
+}
+
+// using is what the user of a plugin says while it has it.
+type using struct {
+	// Doubt: a call has failed as if nobody was there.
+	Doubt bool `json:"doubt,omitzero"`
+	// Know is a secret value that the plugin is about to be told. It is answered.
+	Know []byte `json:"know,omitzero"`
 }
 
 type response struct {
@@ -82,7 +89,9 @@ type response struct {
 	Bound []Bound  `json:"bound,omitzero"`
 	// Address is where a plugin listens.
 	Address string `json:"address,omitzero"`
-	Error   string `json:"error,omitzero"`
+	// Known answers using.Know.
+	Known bool   `json:"known,omitzero"`
+	Error string `json:"error,omitzero"`
 	// ID is an error's stable name, Remedy what to do, RetryAfter the wait asked for.
 	ID         string        `json:"id,omitzero"`
 	Remedy     string        `json:"remedy,omitzero"`

@@ -11,7 +11,8 @@ import (
 )
 
 // Attach connects to the process of a plugin that another process of this user hosts.
-// Its lease knows nothing of the process's end, and Release only disconnects.
+// Its lease knows nothing of the process's end, tells its host nothing, and Release only
+// disconnects.
 func Attach(ctx context.Context, name, address string) (*Lease, error) {
 	if address == "" {
 		return nil, sdk.Errorf(sdk.Unimplemented, "connect to plugin "+name, "only its host can speak to it on this system")
@@ -25,5 +26,5 @@ func Attach(ctx context.Context, name, address string) (*Lease, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	return &Lease{Conn: conn, Address: address, Contract: c, Release: func() { _ = conn.Close() }}, nil
+	return &Lease{Conn: conn, Address: address, Contract: c, Know: func(sdk.SecretValue) {}, Release: func() { _ = conn.Close() }}, nil
 }

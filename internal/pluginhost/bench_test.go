@@ -4,6 +4,7 @@ package pluginhost_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/sdk"
@@ -19,10 +20,10 @@ func BenchmarkPlugin(b *testing.B) {
 		name string
 		mtls bool
 	}{{"socket", false}, {"mtls", true}} {
-		set := func(o *pluginhost.Options) { o.MTLS = c.mtls }
+		set := func(o *pluginhost.Options) { o.MTLS, o.Idle = c.mtls, time.Nanosecond }
 		b.Run("start/"+c.name, func(b *testing.B) {
 			y := newYard(b, "", set)
-			req, err := y.plugins.Request("fake", "own")
+			req, err := y.plugins.Request("fake", nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -32,7 +33,7 @@ func BenchmarkPlugin(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StopTimer()
-				l.Release() // one that is nobody else's ends
+				l.Release() // one that nobody uses ends
 				<-l.Done
 				b.StartTimer()
 			}
@@ -56,7 +57,7 @@ func BenchmarkPlugin(b *testing.B) {
 func TestMTLS(t *testing.T) {
 	y := newYard(t, "", func(o *pluginhost.Options) { o.MTLS = true })
 	y.open()
-	req, err := y.plugins.Request("fake", "")
+	req, err := y.plugins.Request("fake", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

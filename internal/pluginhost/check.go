@@ -43,7 +43,7 @@ func (s *Plugins) Check(ctx context.Context, name string) []sdk.CheckItem {
 	add := func(ok bool, what, remedy, format string, args ...any) {
 		out = append(out, sdk.CheckItem{Name: what, OK: ok, Detail: fmt.Sprintf(format, args...), Remedy: remedy})
 	}
-	req, err := s.Request(name, "")
+	req, err := s.Request(name, nil)
 	if err != nil {
 		add(false, "program", "", "%v", err)
 		return out

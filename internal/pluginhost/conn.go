@@ -3,6 +3,7 @@ package pluginhost
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -12,8 +13,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
 	"github.com/windlass-run/windlass/sdk/plugin/wire"
 )
+
+// slowTime is after how long a call without an answer the process is asked whether it
+// answers anything, and again as often.
+const slowTime = 2 * time.Second
 
 // endTime is how long a call that was cut off waits to learn how the process ended.
 const endTime = 100 * time.Millisecond
@@ -117,7 +123,28 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	if err != nil {
 		return wire.Status(ctx, err)
 	}
+	defer c.watch(l)()
 	return c.judge(ctx, l, method, l.Conn.Invoke(ctx, method, args, reply, opts...))
+}
+
+// watch doubts a process whose answer takes long, until the answer is there: a process
+// that was stopped answers nothing, and a call may have minutes.
+func (c *conn) watch(l *Lease) (answered func()) {
+	done := make(chan struct{})
+	t := time.AfterFunc(slowTime, func() {
+		for {
+			l.Doubt()
+			select {
+			case <-done:
+				return
+			case <-time.After(slowTime):
+			}
+		}
+	})
+	return func() {
+		t.Stop()
+		close(done)
+	}
 }
 
 // NewStream implements grpc.ClientConnInterface.
@@ -130,7 +157,7 @@ func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 	if err != nil {
 		return nil, c.judge(ctx, l, method, err)
 	}
-	return &stream{ClientStream: s, c: c, l: l, method: method}, nil
+	return &stream{ClientStream: s, c: c, l: l, method: method, waits: path.Base(method) == "RunJob"}, nil
 }
 
 // stream judges how a stream ends.
@@ -139,10 +166,18 @@ type stream struct {
 	c      *conn
 	l      *Lease
 	method string
+	// waits: an answer is due. Other streams may be silent for days.
+	waits bool
 }
 
 func (s *stream) RecvMsg(m any) error {
+	if s.waits {
+		defer s.c.watch(s.l)()
+	}
 	err := s.ClientStream.RecvMsg(m)
+	if r, ok := m.(*providerpb.RunJobResponse); !ok || r.GetResult() != nil {
+		s.waits = false
+	}
 	if _, ok := status.FromError(err); err == nil || !ok {
 		return err // also io.EOF, its end
 	}

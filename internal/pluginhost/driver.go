@@ -31,13 +31,13 @@ type Plugins struct {
 // Kinds returns the plugins' names, sorted.
 func (s *Plugins) Kinds() []string { return s.Config.PluginNames() }
 
-// Request returns what is asked of a source for a plugin.
-func (s *Plugins) Request(name, own string) (Request, error) {
+// Request returns what is asked of a source for a plugin; told is Request.Told.
+func (s *Plugins) Request(name string, told json.RawMessage) (Request, error) {
 	p, err := s.Config.Plugin(name)
 	if err != nil {
 		return Request{}, err
 	}
-	return Request{Plugin: p, Env: s.Config.PluginEnv(p), Own: own}, nil
+	return Request{Plugin: p, Env: s.Config.PluginEnv(p), Told: told}, nil
 }
 
 // Driver returns the driver of a plugin, which is started to ask it; NotFound where
@@ -49,7 +49,7 @@ func (s *Plugins) Driver(ctx context.Context, name string) (sdk.Driver, error) {
 	if ok {
 		return d, nil
 	}
-	req, err := s.Request(name, "")
+	req, err := s.Request(name, nil)
 	if err != nil {
 		return sdk.Driver{}, err
 	}
@@ -76,7 +76,7 @@ func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driv
 	d, err := client.Driver(ctx, l.Conn, s.IDs)
 	if errors.Is(err, sdk.Unimplemented) {
 		own = false
-		d, err = s.published(name, l.Conn, l.Contract)
+		d, err = s.published(name, l.Conn, l.Contract, nil)
 	}
 	if err != nil {
 		return sdk.Driver{}, err
@@ -84,17 +84,21 @@ func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driv
 	if d.Kind != name {
 		return sdk.Driver{}, contract(name, "it serves the kind %q: a plugin is called as its kind", d.Kind)
 	}
-	d.Open = func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) { return s.open(ctx, name, own, r) }
+	schema := d.Config
+	d.Open = func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
+		return s.open(ctx, name, own, schema, r)
+	}
 	return d, nil
 }
 
-// published makes the driver of a plugin that serves the published wire alone.
-func (s *Plugins) published(name string, conn grpc.ClientConnInterface, c Contract) (sdk.Driver, error) {
+// published makes the driver of a plugin that serves the published wire alone, whose
+// process was initialized with told.
+func (s *Plugins) published(name string, conn grpc.ClientConnInterface, c Contract, told json.RawMessage) (sdk.Driver, error) {
 	p, err := s.Config.Plugin(name)
 	if err != nil {
 		return sdk.Driver{}, err
 	}
-	d, err := iac.Driver(iac.Plugin{Kind: name, Conn: conn, Services: c.Services, Config: p.Config})
+	d, err := iac.Driver(iac.Plugin{Kind: name, Conn: conn, Services: c.Services, Config: p.Config, Told: told})
 	if err != nil {
 		return sdk.Driver{}, contract(name, "it serves neither our own wire nor the published one: %w", err)
 	}
@@ -106,42 +110,42 @@ func contract(name, format string, args ...any) error {
 }
 
 // open opens a provider that outlives the process which serves it. On our own wire all
-// providers share a process, each in a session of its own; a published plugin can be
-// initialized only once, so each has its own process.
-func (s *Plugins) open(ctx context.Context, name string, own bool, r sdk.OpenRequest) (sdk.Provider, error) {
-	id := s.IDs.NewID()
-	process := ""
-	if !own {
-		process = id.String()
-	}
-	req, err := s.Request(name, process)
+// providers share a process, each in a session of its own. A published plugin can be
+// initialized only once: those that want it initialized alike share a process, so that
+// a job is in the memory of the one that everybody asks.
+func (s *Plugins) open(ctx context.Context, name string, own bool, schema sdk.Schema, r sdk.OpenRequest) (sdk.Provider, error) {
+	req, err := s.Request(name, nil)
 	if err != nil {
 		return nil, err
 	}
-	if own { // a published plugin is told both apart from what is ours
-		if r.Config, err = defaults(req.Plugin.Config, r.Config); err != nil {
-			return nil, err
-		}
+	if own {
+		r.Config, err = defaults(req.Plugin.Config, r.Config)
+	} else {
+		req.Told, err = iac.Settings(req.Plugin.Config, r.Config)
 	}
+	if err != nil {
+		return nil, err
+	}
+	id := s.IDs.NewID()
 	c := newConn(s.Source, req)
-	open := func(ctx context.Context, over grpc.ClientConnInterface, contract Contract) (sdk.Provider, error) {
+	open := func(ctx context.Context, over grpc.ClientConnInterface, l *Lease) (sdk.Provider, error) {
 		var d sdk.Driver
 		var err error
 		if own {
 			d, err = client.Driver(ctx, over, same{id})
 		} else {
-			d, err = s.published(name, over, contract)
+			d, err = s.published(name, over, l.Contract, req.Told)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return d.Open(ctx, r)
+		return d.Open(ctx, tell(l, schema, r))
 	}
 	l, err := c.live(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p, err := open(ctx, c, l.Contract)
+	p, err := open(ctx, c, l)
 	if err != nil {
 		c.release()
 		return nil, err
@@ -155,7 +159,7 @@ func (s *Plugins) open(ctx context.Context, name string, own bool, r sdk.OpenReq
 	c.lock <- struct{}{}
 	defer func() { <-c.lock }()
 	c.reopen = func(ctx context.Context, l *Lease) (sdk.Provider, error) {
-		again, err := open(ctx, l.Conn, l.Contract)
+		again, err := open(ctx, l.Conn, l)
 		if err != nil {
 			return nil, err
 		}

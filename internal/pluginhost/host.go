@@ -3,6 +3,7 @@ package pluginhost
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/windlass-run/windlass/internal/config"
+	"github.com/windlass-run/windlass/internal/pluginhost/iac"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -36,7 +38,7 @@ type Options struct {
 	Log *slog.Logger
 	// Redact takes secret values out of what plugins say; nil leaves all.
 	Redact func(text string) string
-	// Know, when not nil, learns the values of the variables that plugins get.
+	// Know, when not nil, learns the secret values that plugins get.
 	Know func(value sdk.SecretValue)
 	// TempDir is where folders for sockets are made, which need short names; empty is
 	// the system's.
@@ -77,8 +79,18 @@ type Request struct {
 	Plugin config.Plugin
 	// Env is its whole environment, NAME=value.
 	Env []string
-	// Own, when set, is the name of a user that shares the process with no other.
-	Own string
+	// Told, when not nil, is what a plugin of the published wire is initialized with, once
+	// for its process: those who want the same share it.
+	Told json.RawMessage
+}
+
+// key is the same for requests that share a process.
+func (r Request) key() [sha256.Size]byte {
+	told, err := sdk.CanonicalJSON(r.Told)
+	if err != nil {
+		told = r.Told // a float, for one
+	}
+	return sha256.Sum256([]byte(strings.Join(append([]string{r.Plugin.Path, r.Plugin.Checksum, string(told)}, r.Env...), "\x00")))
 }
 
 // Lease is the use of a plugin's process. The process stays until it is released, unless
@@ -95,6 +107,8 @@ type Lease struct {
 	// Doubt says that a call has failed as if nobody was there: a process that answers
 	// nothing at all is ended. It returns at once.
 	Doubt func()
+	// Know has the host take a value out of what the plugin says, from when it returns on.
+	Know func(value sdk.SecretValue)
 	// Release ends the use.
 	Release func()
 }
@@ -143,7 +157,7 @@ func New(o Options) *Host {
 
 // Process implements Source.
 func (h *Host) Process(ctx context.Context, r Request) (*Lease, error) {
-	key := sha256.Sum256([]byte(strings.Join(append([]string{r.Plugin.Path, r.Plugin.Checksum, r.Own}, r.Env...), "\x00")))
+	key := r.key()
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -157,13 +171,19 @@ func (h *Host) Process(ctx context.Context, r Request) (*Lease, error) {
 	pl.users++
 	h.mu.Unlock()
 	proc, err := h.ready(ctx, pl, r)
+	if err == nil && r.Told != nil {
+		if err = h.initialize(ctx, pl, proc, r.Told); err != nil {
+			h.giveUp(key, pl)
+		}
+	}
 	if err != nil {
-		h.leave(key, pl, r.Own != "")
+		h.leave(key, pl)
 		return nil, err
 	}
 	return &Lease{Conn: proc.conn, Address: proc.address, Contract: proc.contract, Done: proc.done(), Why: proc.why,
 		Doubt:   func() { h.spawn(func() { proc.doubt(h.o.Probe) }) },
-		Release: sync.OnceFunc(func() { h.leave(key, pl, r.Own != "") })}, nil
+		Know:    h.know,
+		Release: sync.OnceFunc(func() { h.leave(key, pl) })}, nil
 }
 
 func errClosed(name string) error {
@@ -195,8 +215,13 @@ func (h *Host) ready(ctx context.Context, pl *place, r Request) (*process, error
 	}
 	h.swept.Do(func() { sweep(temp(&h.o)) })
 	for _, v := range r.Env {
-		if _, value, _ := strings.Cut(v, "="); h.o.Know != nil && value != "" {
-			h.o.Know(sdk.NewSecretValue([]byte(value)))
+		if _, value, _ := strings.Cut(v, "="); value != "" {
+			h.know(sdk.NewSecretValue([]byte(value)))
+		}
+	}
+	for _, config := range []json.RawMessage{r.Plugin.Config, r.Told} {
+		for _, v := range secretsIn(sdk.Schema{}, config) {
+			h.know(v)
 		}
 	}
 	began := h.o.Clock.Now()
@@ -227,6 +252,40 @@ func (h *Host) ready(ctx context.Context, pl *place, r Request) (*process, error
 	h.mu.Unlock()
 	h.o.Log.Info("plugin started", "plugin", r.Plugin.Name, "version", proc.contract.Manifest.Version, "process", proc.child.ID())
 	return proc, nil
+}
+
+func (h *Host) know(v sdk.SecretValue) {
+	if h.o.Know != nil {
+		h.o.Know(v)
+	}
+}
+
+// initialize tells the place's process its configuration, unless that was done.
+func (h *Host) initialize(ctx context.Context, pl *place, proc *process, config json.RawMessage) error {
+	select {
+	case pl.lock <- struct{}{}:
+	case <-ctx.Done():
+		return unreached(ctx, proc.plugin.Name)
+	}
+	defer func() { <-pl.lock }()
+	if proc.told {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.o.StartTime)
+	defer cancel()
+	err := iac.Initialize(ctx, "initialize plugin "+proc.plugin.Name, proc.conn, config)
+	proc.told = err == nil
+	return err
+}
+
+// giveUp stops a process that can't be initialized and has no other user: what it makes
+// of a second try isn't known.
+func (h *Host) giveUp(key [sha256.Size]byte, pl *place) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if pl.users == 1 && !h.closed {
+		h.drop(key, pl)
+	}
 }
 
 func unreached(ctx context.Context, name string) error {
@@ -288,15 +347,11 @@ func (h *Host) pause(ctx context.Context, pl *place, name string) error {
 	return nil
 }
 
-// leave ends a use. What nobody uses ends, at once where it was for one user alone.
-func (h *Host) leave(key [sha256.Size]byte, pl *place, own bool) {
+// leave ends a use. What nobody uses ends after a while.
+func (h *Host) leave(key [sha256.Size]byte, pl *place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if pl.users--; pl.users > 0 || h.closed {
-		return
-	}
-	if own {
-		h.drop(key, pl)
 		return
 	}
 	if pl.idle != nil {

@@ -215,9 +215,28 @@ func TestPluginAnswersNothing(t *testing.T) {
 	}
 }
 
+// TestPluginIsStopped: a call that may take long finds out that its process answers
+// nothing well before its own time is over.
+func TestPluginIsStopped(t *testing.T) {
+	y := newYard(t, "stops", func(o *pluginhost.Options) { o.Probe = time.Second })
+	p := y.open()
+	h := y.run(p, "hang")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	_, err := can(t, p, sdk.Runner()).JobStatus(ctx, sdk.JobStatusRequest{Handle: h})
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.ID != pluginhost.ErrEnded || !e.Retryable {
+		t.Errorf("the call ended with %v", err)
+	}
+	if st, err := can(t, p, sdk.Runner()).JobStatus(ctx, sdk.JobStatusRequest{Handle: h}); err != nil || st.State != sdk.StateRunning {
+		t.Errorf("in the next process: %+v, %v", st, err)
+	}
+}
+
 // TestPluginFloods: what a plugin says is logged up to a bound, and it never waits for
 // the log.
 func TestPluginFloods(t *testing.T) {
+	began := time.Now()
 	y := newYard(t, "flood", nil)
 	y.open()
 	testwait.Until(t, patience, "the end of the flood", func() bool { return there(y.dir, "flooded") })
@@ -227,8 +246,9 @@ func TestPluginFloods(t *testing.T) {
 	if n := len(y.log.String()); n > 1<<20 {
 		t.Errorf("%d bytes of log", n)
 	}
-	if !strings.Contains(y.log.String(), "lines_left_out") {
-		t.Error("nobody is told what was left out")
+	// Once in ten seconds and at the end.
+	if n, most := strings.Count(y.log.String(), "lines_left_out"), 2+int(time.Since(began)/(10*time.Second)); n < 1 || n > most {
+		t.Errorf("%d times it is told what was left out, at most %d", n, most)
 	}
 }
 
@@ -299,7 +319,7 @@ func TestPluginWithoutContract(t *testing.T) {
 		if err := os.WriteFile(at, []byte(`{"name": "fake", "version": "1.2.3", "more": [1], "capabilities": {"iacServices": ["b", "a"]}, "iacServices": ["a"]}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		req, err := y.plugins.Request("fake", "")
+		req, err := y.plugins.Request("fake", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +348,7 @@ func TestPluginChecksum(t *testing.T) {
 	if sdk.CodeOf(err) != sdk.PermissionDenied || !strings.Contains(err.Error(), "SHA-256") {
 		t.Errorf("%v", err)
 	}
-	req, err := y.plugins.Request("fake", "")
+	req, err := y.plugins.Request("fake", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,12 +22,15 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin"
+	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/iacpb"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
 	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/workflowpb"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
@@ -114,7 +118,9 @@ type rogue struct {
 }
 
 func (r *rogue) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
-	if r.mode != "published" {
+	if r.mode == "published" {
+		iacpb.RegisterIaCProviderRequiredServer(s, &memory{dir: r.dir})
+	} else {
 		if _, err := plugin.Register(but{s}, fake.Driver()); err != nil {
 			return err
 		}
@@ -124,6 +130,32 @@ func (r *rogue) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
 	}
 	workflowpb.RegisterPluginServiceServer(s, r)
 	return nil
+}
+
+// memory is a plugin of the published wire that forgets its jobs when it is initialized
+// again. It notes what it was told, in a file for each process.
+type memory struct {
+	iacpb.UnimplementedIaCProviderRequiredServer
+	dir string
+}
+
+func (m *memory) Initialize(_ context.Context, r *iacpb.InitializeRequest) (*iacpb.InitializeResponse, error) {
+	f, err := os.OpenFile(filepath.Join(m.dir, "told "+strconv.Itoa(os.Getpid())), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(f, "%s\n", r.GetConfigJson()); err != nil {
+		return nil, err
+	}
+	_, _ = fmt.Fprintf(os.NewFile(2, "stderr"), "told %s\n", r.GetConfigJson())
+	if strings.Contains(string(r.GetConfigJson()), "refused") {
+		err = status.Error(codes.InvalidArgument, "no such region")
+	}
+	return &iacpb.InitializeResponse{}, errors.Join(err, f.Close())
+}
+
+func (m *memory) Name(context.Context, *iacpb.NameRequest) (*iacpb.NameResponse, error) {
+	return &iacpb.NameResponse{Name: "memory"}, nil
 }
 
 // but registers all but what the rogue answers itself.
@@ -166,6 +198,10 @@ func (r *rogue) GetContractRegistry(ctx context.Context, m *emptypb.Empty) (*wor
 
 func (r *rogue) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	switch name := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]; {
+	case r.mode == "tattles" && name == "Open":
+		for name, v := range req.(*pb.OpenRequest).GetCredentials() {
+			_, _ = fmt.Fprintf(os.NewFile(2, "stderr"), "got %s=%s\n", name, v)
+		}
 	case r.mode == "crashes" && name == "JobStatus" && there(r.dir, "crash"):
 		_ = os.Remove(filepath.Join(r.dir, "crash"))
 		_, _ = fmt.Fprintln(os.NewFile(2, "stderr"), "goodbye cruel canary") // as a panic does
@@ -200,7 +236,21 @@ func (r *rogue) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo
 	if r.mode == "big" && strings.HasSuffix(info.FullMethod, "/JobLogs") {
 		return s.SendMsg(&pb.JobLogsResponse{Items: []*pb.JobLogsItem{{Item: &pb.JobLogsItem_Entries{Entries: &pb.LogChunks{Data: make([]byte, 100<<20)}}}}})
 	}
+	if r.mode == "tattles" {
+		s = tattling{s}
+	}
 	return next(srv, s)
+}
+
+// tattling says the secrets that it is told.
+type tattling struct{ grpc.ServerStream }
+
+func (t tattling) RecvMsg(m any) error {
+	err := t.ServerStream.RecvMsg(m)
+	if a, ok := m.(*pb.CallbacksRequest); ok && len(a.GetSecret()) > 0 {
+		_, _ = fmt.Fprintf(os.NewFile(2, "stderr"), "resolved %s\n", a.GetSecret())
+	}
+	return err
 }
 
 // yard is a host with one plugin, called fake.
@@ -281,25 +331,34 @@ func newYard(t testing.TB, mode string, set func(*pluginhost.Options), more ...s
 // open opens the plugin's provider.
 func (y *yard) open() sdk.Provider {
 	y.t.Helper()
+	p, err := y.tryOpen(sdk.OpenRequest{Config: json.RawMessage(`{"name": "c"}`)})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return p
+}
+
+// tryOpen opens a provider with what r has and the rest filled in.
+func (y *yard) tryOpen(r sdk.OpenRequest) (sdk.Provider, error) {
+	y.t.Helper()
 	d, err := y.plugins.Driver(y.t.Context(), "fake")
 	if err != nil {
 		y.t.Fatal(err)
 	}
-	state := filepath.Join(y.dir, "state")
-	if err := os.MkdirAll(state, 0o700); err != nil {
+	r.Name, r.Owner, r.LedgerID, r.StateDir, r.CallTimeout = "prod", "me", "ledger", filepath.Join(y.dir, "state"), 30*time.Second
+	if err := os.MkdirAll(r.StateDir, 0o700); err != nil {
 		y.t.Fatal(err)
 	}
-	p, err := d.Open(y.t.Context(), sdk.OpenRequest{Name: "prod", Owner: "me", LedgerID: "ledger", StateDir: state, CallTimeout: 30 * time.Second,
-		Config: json.RawMessage(`{"name": "c"}`)})
+	p, err := d.Open(y.t.Context(), r)
 	if err != nil {
-		y.t.Fatal(err)
+		return nil, err
 	}
 	y.t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			y.t.Errorf("close: %v", err)
 		}
 	})
-	return p
+	return p, nil
 }
 
 func can[T any](t testing.TB, p sdk.Provider, c sdk.Capability[T]) T {

@@ -48,6 +48,8 @@ type process struct {
 	address  string
 	contract Contract
 	mtls     bool
+	// told: it was initialized; under the lock of its place.
+	told bool
 
 	probing sync.Mutex
 	stop    func()
@@ -84,7 +86,7 @@ func start(ctx context.Context, o *Options, p config.Plugin, env []string) (_ *p
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
 		SyncStdout:       pr.words, SyncStderr: pr.words,
-		StartTimeout: o.StartTime,
+		StartTimeout: o.StartTime + graceTime, // ours comes first, and ends the process
 		SkipHostEnv:  true,
 		// A socket in a private folder is reached by this user alone; a port isn't.
 		AutoMTLS:         pr.mtls,

@@ -16,12 +16,14 @@ const (
 	// linesASecond is how many lines go there over time, lineBurst how many at once.
 	linesASecond = 50
 	lineBurst    = 200
+	// tellTime is how long lines are left out until that is told, with their number.
+	tellTime = 10 * time.Second
 	// maxLast is how many bytes of the last words an error has.
 	maxLast = 512
 )
 
 // words writes what a plugin says into a log: by lines, each bounded, and no more of
-// them than the log can bear. What is left out is counted.
+// them than the log can bear. What is left out is counted, and told once in a while.
 type words struct {
 	log    *slog.Logger
 	redact func(string) string
@@ -33,6 +35,7 @@ type words struct {
 	tokens  float64
 	at      time.Time
 	dropped int
+	telling *time.Timer // runs while some are left out
 	last    []string
 }
 
@@ -82,11 +85,16 @@ func (w *words) flush() {
 	w.tokens = min(lineBurst, w.tokens+now.Sub(w.at).Seconds()*linesASecond)
 	w.at = now
 	if w.tokens < 1 {
-		w.dropped++
+		if w.dropped++; w.telling == nil {
+			w.telling = time.AfterFunc(tellTime, func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.tell()
+			})
+		}
 		return
 	}
 	w.tokens--
-	w.tell()
 	level, message := levelOf(text)
 	message = w.redact(message)
 	if level >= slog.LevelInfo {
@@ -105,6 +113,10 @@ func (w *words) tell() {
 		w.log.Warn("a plugin said more than is logged", "lines_left_out", w.dropped)
 	}
 	w.dropped = 0
+	if w.telling != nil {
+		w.telling.Stop()
+		w.telling = nil
+	}
 }
 
 // keep remembers the last lines.

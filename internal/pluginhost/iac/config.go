@@ -81,6 +81,16 @@ func readConfig(schema sdk.Schema, raw json.RawMessage) (config, error) {
 	return c, nil
 }
 
+// Settings returns what a plugin is initialized with: config of its entry, with the
+// members that a provider's own config has for it.
+func Settings(base, provider json.RawMessage) (json.RawMessage, error) {
+	c, err := readConfig(configSchema(), provider)
+	if err != nil {
+		return nil, err
+	}
+	return merged(base, c.Plugin)
+}
+
 // merged returns the plugin's configuration with a provider's own members in it. Where
 // there are none it stays byte for byte.
 func merged(base, own json.RawMessage) (json.RawMessage, error) {

@@ -42,6 +42,9 @@ type Plugin struct {
 	// Config is the JSON object that the plugin is initialized with, unless a provider's
 	// config has members in the place of its own; nil is {}.
 	Config json.RawMessage
+	// Told, when not nil, is what the process was initialized with already: it is not told
+	// again, since a plugin may forget its jobs then.
+	Told json.RawMessage
 	// Schemes are the schemes of secret references that the plugin resolves; nil is
 	// Schemes().
 	Schemes []string
@@ -63,7 +66,7 @@ func Driver(p Plugin) (sdk.Driver, error) {
 		return sdk.Driver{}, &sdk.Error{Code: sdk.FailedPrecondition, Op: "use plugin " + p.Kind, Remedy: "install a plugin that provides infrastructure",
 			Err: fmt.Errorf("its registry has no %s; %s", serviceRequired, have)}
 	}
-	c := &conn{kind: p.Kind, grpc: p.Conn, config: p.Config, services: slices.Clone(p.Services), ready: make(chan struct{}, 1)}
+	c := &conn{kind: p.Kind, grpc: p.Conn, config: p.Config, services: slices.Clone(p.Services), ready: make(chan struct{}, 1), told: p.Told}
 	d := sdk.Driver{
 		Kind: p.Kind, Doc: "Runs jobs through a plugin of the published ecosystem.",
 		Config: configSchema(), Options: optionSchema(), Guarantees: guarantees(defaultQuiet), Support: support(c.serves(serviceCanceler)), Schemes: p.Schemes,
@@ -107,10 +110,17 @@ func (c *conn) initialize(ctx context.Context, op string, config json.RawMessage
 		}
 		return nil
 	}
-	_, err := call(ctx, op, "IaCProviderRequired.Initialize", &pb.InitializeRequest{ConfigJson: config}, pb.NewIaCProviderRequiredClient(c.grpc).Initialize)
+	err := Initialize(ctx, op, c.grpc, config)
 	if err == nil {
 		c.told = config
 	}
+	return err
+}
+
+// Initialize tells a plugin's process its configuration, of Settings. op begins its
+// error.
+func Initialize(ctx context.Context, op string, conn grpc.ClientConnInterface, config json.RawMessage) error {
+	_, err := call(ctx, op, "IaCProviderRequired.Initialize", &pb.InitializeRequest{ConfigJson: config}, pb.NewIaCProviderRequiredClient(conn).Initialize)
 	return err
 }
 
