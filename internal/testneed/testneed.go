@@ -45,6 +45,10 @@ const (
 	// WireAll is the value of WireEnv.
 	WireAll = "all"
 
+	// ComposeEnv names the Compose plugin that tests use, in place of the one that
+	// scripts/setup-test builds.
+	ComposeEnv = "WINDLASS_TEST_COMPOSE"
+
 	defaultDocker = "unix:///var/run/docker.sock"
 	probeTimeout  = 10 * time.Second
 )
@@ -106,6 +110,27 @@ func Program(t testing.TB, name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		missing(t, "the program "+name, err, "install it, or run scripts/setup-test")
+	}
+	return path
+}
+
+// Compose returns the path of the Compose plugin: that of WINDLASS_TEST_COMPOSE,
+// else the one that scripts/setup-test made. The test is skipped under -short.
+func Compose(t testing.TB) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs Compose: left out by -short")
+	}
+	path := os.Getenv(ComposeEnv)
+	if path == "" {
+		cache := os.Getenv("XDG_CACHE_HOME")
+		if cache == "" {
+			cache = filepath.Join(os.Getenv("HOME"), ".cache")
+		}
+		path = filepath.Join(cache, "windlass", "tools", "docker-compose")
+	}
+	if _, err := os.Stat(path); err != nil {
+		missing(t, "the Compose plugin", err, "run scripts/setup-test")
 	}
 	return path
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moby/moby/client"
@@ -45,7 +46,14 @@ type Endpoint struct {
 	// Socket reports that the address is a socket or a pipe of this machine.
 	// The engine behind it may run elsewhere all the same.
 	Socket bool
+
+	flags []string
 }
+
+// Flags returns the arguments by which the vendor's own programs reach the same
+// engine, whatever their environment says. A context needs the folder of
+// ConfigDir besides, as DOCKER_CONFIG.
+func (e Endpoint) Flags() []string { return slices.Clone(e.flags) }
 
 // Settings say which engine is meant.
 type Settings struct {
@@ -122,9 +130,11 @@ func newEndpoint(host string, files tlsFiles) (Endpoint, error) {
 		if !path.IsAbs(addr) {
 			return wrong("write unix:///PATH", "%q has no absolute path", host)
 		}
-		return Endpoint{Host: "unix://" + path.Clean(addr), Socket: true}, nil
+		host := "unix://" + path.Clean(addr)
+		return Endpoint{Host: host, Socket: true, flags: []string{"--host", host}}, nil
 	case "npipe":
-		return Endpoint{Host: "npipe://" + addr, Socket: true}, nil
+		host := "npipe://" + addr
+		return Endpoint{Host: host, Socket: true, flags: []string{"--host", host}}, nil
 	case "tcp", "http", "https":
 	case "ssh":
 		return wrong("forward its socket (ssh -L /tmp/engine.sock:/var/run/docker.sock HOST) and use unix:///tmp/engine.sock with remote: true",
@@ -155,7 +165,25 @@ func newEndpoint(host string, files tlsFiles) (Endpoint, error) {
 		}
 	}
 	e.Host = "tcp://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port) + strings.TrimSuffix(path.Clean("/"+u.Path), "/")
+	e.flags = []string{"--host", e.Host}
+	if e.TLS != nil {
+		e.flags = append(e.flags, files.flags()...)
+	}
 	return e, nil
+}
+
+// flags are those of the vendor's programs for the same files.
+func (f tlsFiles) flags() []string {
+	out := []string{"--tlsverify"}
+	if f.skipVerify {
+		out = []string{"--tls"}
+	}
+	for _, x := range []struct{ flag, file string }{{"--tlscacert", f.ca}, {"--tlscert", f.cert}, {"--tlskey", f.key}} {
+		if x.file != "" {
+			out = append(out, x.flag, x.file)
+		}
+	}
+	return out
 }
 
 func (f tlsFiles) load() (*tls.Config, error) {
@@ -223,5 +251,7 @@ func contextEndpoint(dir, name string) (Endpoint, error) {
 			*into = filepath.Join(certs, name)
 		}
 	}
-	return newEndpoint(engine.Host, files)
+	e, err := newEndpoint(engine.Host, files)
+	e.flags = []string{"--context", name}
+	return e, err
 }

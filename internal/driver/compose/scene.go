@@ -1,0 +1,281 @@
+package compose
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// scene is all that is known of a service at one moment.
+type scene struct {
+	name    string
+	model   model
+	service service
+	list    []instance
+	journal journal
+	drift   drift
+	// underway: somebody changes it at the moment.
+	underway bool
+	// dry: nothing may be changed, not even the engine's images.
+	dry bool
+}
+
+// look reads a service as it is shown.
+func (p *provider) look(ctx context.Context, op, name string) (*scene, error) {
+	s, err := p.see(ctx, op, name)
+	if err == nil {
+		s.underway, err = p.underway(ctx, name, s.journal)
+	}
+	return s, err
+}
+
+// underway reports whether the newest change of a journal goes on. One that was
+// begun and whose end nobody noted is over when its lock is free.
+func (p *provider) underway(ctx context.Context, name string, j journal) (bool, error) {
+	if e := j.last(); e == nil || e.Ended != nil {
+		return false, nil
+	}
+	return p.held(ctx, name)
+}
+
+// see reads a service, and asks Compose whether its containers are as the
+// project's files say.
+func (p *provider) see(ctx context.Context, op, name string) (*scene, error) {
+	m, err := p.resolve(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	s := &scene{name: name, model: m}
+	if s.service, err = p.service(op, name, m); err != nil {
+		return nil, err
+	}
+	if s.journal, err = p.readJournal(op, name); err != nil {
+		return nil, err
+	}
+	if s.list, err = p.list(ctx, op, name, false); err != nil {
+		return nil, err
+	}
+	if len(s.list) > 0 {
+		s.drift = p.probe(ctx, op, m, name, len(s.list))
+		if err := ctx.Err(); err != nil {
+			return nil, p.ended(ctx, op)
+		}
+	}
+	return s, nil
+}
+
+// stopped: nothing runs or will by itself, and that is what somebody wanted.
+// The engine doesn't keep who ended a container. One with a restart policy that
+// rests was stopped; of the others a clean end, or one by TERM or KILL, counts as
+// that, and any end behind a stop through Windlass.
+func (s *scene) stopped() bool {
+	if len(s.list) == 0 || s.underway || slices.ContainsFunc(s.list, instance.live) {
+		return false
+	}
+	if e := s.journal.last(); e != nil && e.Verb == verbStop {
+		return true
+	}
+	return !slices.ContainsFunc(s.list, instance.failed)
+}
+
+// desired is how many are to run. Compose keeps no count: the containers that
+// are there are those that were asked for.
+func (s *scene) desired() int {
+	if s.stopped() {
+		return 0
+	}
+	return len(s.list)
+}
+
+// generation changes with every change through Windlass, with the set of
+// containers and their configuration, and with a stop; the engine's own restarts
+// leave it alone.
+func (s *scene) generation() string {
+	var b strings.Builder
+	if e := s.journal.last(); e != nil {
+		fmt.Fprintln(&b, e.Op)
+	}
+	ids := make([]string, 0, len(s.list))
+	for _, c := range s.list {
+		ids = append(ids, c.id+" "+c.hash)
+	}
+	slices.Sort(ids)
+	fmt.Fprintln(&b, s.stopped(), ids)
+	sum := sha256.Sum256([]byte(b.String()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// newest is the configuration of the container that was made last.
+func (s *scene) newest() string {
+	var hash string
+	var last instance
+	for _, c := range s.list {
+		if hash == "" || c.started.After(last.started) {
+			hash, last = c.hash, c
+		}
+	}
+	return hash
+}
+
+func (s *scene) status() sdk.DeploymentStatus {
+	desired, ready, updated := s.desired(), 0, 0
+	st := sdk.DeploymentStatus{Path: sdk.WorkloadPath(s.name), Image: s.image(), Desired: &desired, Ready: &ready, Updated: &updated,
+		Generation: s.generation(), Stopped: s.stopped()}
+	st.GenerationSeen = st.Generation
+	newest := s.newest()
+	for _, c := range s.list {
+		if c.ready() {
+			ready++
+		}
+		if c.hash == newest {
+			updated++
+		}
+		st.Instances = append(st.Instances, c.status())
+		if f := c.failure(); f != nil && (st.Failure == nil || f.At.After(st.Failure.At)) {
+			st.Failure = f
+		}
+	}
+	if st.Stopped {
+		n := len(s.list)
+		st.Restores, st.Failure = &n, nil
+	}
+	st.Rollout = s.rollout(updated)
+	st.Warnings = s.warnings(updated)
+	return st
+}
+
+// image is the one that the containers were made from, else that of the files.
+func (s *scene) image() string {
+	if len(s.list) > 0 {
+		return s.list[len(s.list)-1].image
+	}
+	return s.service.Image
+}
+
+// rollout judges the last change: Compose itself is done when its command is,
+// but for containers that aren't healthy yet.
+func (s *scene) rollout(updated int) sdk.RolloutState {
+	if s.underway {
+		return sdk.RolloutProgressing
+	}
+	if s.stopped() {
+		return sdk.RolloutComplete
+	}
+	out := sdk.RolloutComplete
+	for _, c := range s.list {
+		switch {
+		case c.failed(), c.health == container.Unhealthy:
+			return sdk.RolloutFailed
+		case !c.ready():
+			out = sdk.RolloutProgressing
+			if !c.live() && c.state != container.StateCreated {
+				out = sdk.RolloutUnknown
+			}
+		}
+	}
+	if out == sdk.RolloutComplete && updated < len(s.list) {
+		return sdk.RolloutUnknown
+	}
+	return out
+}
+
+func (s *scene) warnings(updated int) []string {
+	var out []string
+	if n := len(s.list) - updated; n > 0 {
+		out = append(out, fmt.Sprintf("%d of %d containers have another configuration than the newest", n, len(s.list)))
+	}
+	switch n := len(s.drift.recreate); {
+	case s.drift.err != nil:
+		out = append(out, "whether the configuration has drifted can't be told: "+text(s.drift.err))
+	case n > 0:
+		out = append(out, fmt.Sprintf("the configuration has drifted: the project's files, settings or image are not what %s made with", count(n, "container was", "containers were")))
+	}
+	if e := s.journal.last(); e != nil && e.Failed != "" {
+		out = append(out, fmt.Sprintf("the last change, a %s, failed: %s", e.Verb, e.Failed))
+	} else if e != nil && e.Ended == nil && !s.underway {
+		out = append(out, fmt.Sprintf("the end of the last change, a %s, was not seen", e.Verb))
+	}
+	return out
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// text is an error without what stands beside it where it is shown.
+func text(err error) string {
+	if e := asError(err); e != nil && e.Err != nil {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+func (c instance) status() sdk.InstanceStatus {
+	restarts := c.restarts
+	st := sdk.InstanceStatus{Name: c.name, State: c.instanceState(), Ready: c.ready(), Generation: short(c.hash), Restarts: &restarts, Started: c.started}
+	if f := c.failure(); f != nil && !st.Ready {
+		st.Reason, st.Message = f.Reason, f.Message
+	}
+	return st
+}
+
+// short is as much of a configuration's hash as people compare.
+func short(hash string) string { return hash[:min(len(hash), 12)] }
+
+func (c instance) instanceState() sdk.InstanceState {
+	switch c.state {
+	case container.StateCreated, container.StateRestarting:
+		return sdk.InstancePending
+	case container.StateRunning, container.StatePaused:
+		return sdk.InstanceRunning
+	case container.StateRemoving:
+		return sdk.InstanceStopping
+	case container.StateExited, container.StateDead:
+		return sdk.InstanceEnded
+	}
+	return sdk.InstanceUnknown
+}
+
+// failure is why a container doesn't serve, in the engine's words.
+func (c instance) failure() *sdk.WorkloadFailure {
+	f := &sdk.WorkloadFailure{Instance: c.name, At: c.finished}
+	switch {
+	case c.oom && !c.running():
+		f.Reason, f.Message = sdk.ReasonOOMKilled, "the kernel ended it for want of memory"
+	case c.state == container.StateCreated && c.problem != "":
+		f.Reason, f.Message = sdk.ReasonFailedToStart, line(c.problem)
+	case c.problem != "" && !c.running():
+		f.Reason, f.Message = sdk.ReasonFailedToStart, line(c.problem)
+	case c.state == container.StateRestarting, c.failed():
+		f.Reason, f.Message = sdk.ReasonNonzeroExit, fmt.Sprintf("it ended with code %d", c.code)
+		if c.restarts > 0 {
+			f.Message += fmt.Sprintf(", and was started again %s", count(c.restarts, "time", "times"))
+		}
+	case c.health == container.Unhealthy:
+		f.Reason, f.Message, f.At = sdk.ReasonUnknown, "its health check fails: "+line(c.problem), c.started
+	case c.state == container.StatePaused:
+		f.Reason, f.Message, f.At = sdk.ReasonUnknown, "it is paused", c.started
+	default:
+		return nil
+	}
+	return f
+}
+
+// line makes one line of the engine's or a program's words.
+func line(s string) string {
+	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "?")
+	if len(s) > maxWords {
+		s = strings.ToValidUTF8(s[:maxWords], "") + "…"
+	}
+	return s
+}
