@@ -63,7 +63,7 @@ func vaultVersions() []string {
 
 // configVersions are those of App Configuration's data. See
 // https://learn.microsoft.com/en-us/azure/azure-app-configuration/rest-api-versioning
-func configVersions() []string { return []string{"1.0", "2023-10-01", "2023-11-01"} }
+func configVersions() []string { return []string{"1.0", "2023-10-01", "2023-11-01", "2026-04-01"} }
 
 // metricVersions are those of Azure Monitor's metrics. See
 // https://learn.microsoft.com/en-us/rest/api/monitor/metrics/list
