@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/driver/all"
+	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -114,6 +116,17 @@ func TestSupportCoversTheSpec(t *testing.T) {
 				t.Errorf("%s: row %+v", d.Kind, s)
 			}
 			seen[s.Field] = true
+		}
+	}
+}
+
+// TestSchemesHaveColumns: what a kind takes stands in the table of secrets.
+func TestSchemesHaveColumns(t *testing.T) {
+	for _, d := range all.Drivers() {
+		for _, s := range d.Schemes {
+			if !slices.Contains(secret.Known(), s) {
+				t.Errorf("docs/secrets.md has no column for %s, which %s takes", s, d.Kind)
+			}
 		}
 	}
 }

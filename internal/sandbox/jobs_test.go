@@ -206,7 +206,7 @@ func (p picky) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk.Lau
 		l.Problems = append(l.Problems, sdk.Problem{Field: "profile", Value: string(r.Spec.Profile), Message: "can't be had", Code: sdk.Unimplemented})
 	}
 	if r.Spec.Profile == sdk.ProfileStrict && r.Spec.Memory > 256<<20 {
-		l.Problems = append(l.Problems, sdk.Problem{Field: "memory", Message: "the profile strict doesn't allow it: at most 256m", Code: sdk.InvalidArgument})
+		l.Problems = append(l.Problems, sdk.Problem{Field: "memory", Message: "the profile strict doesn't allow it: at most 256 MiB", Code: sdk.InvalidArgument})
 	}
 	return l, err
 }
@@ -284,7 +284,7 @@ func TestProfileIsNotLoosened(t *testing.T) {
 // TestProfileIsBlamedForItsOwn: only what the profile forbids is told to be so because
 // none was set, and not where one was.
 func TestProfileIsBlamedForItsOwn(t *testing.T) {
-	const strict, standard = "the profile strict doesn't allow it: at most 256m", "may loosen the profile standard, which was asked for"
+	const strict, standard = "the profile strict doesn't allow it: at most 256 MiB", "may loosen the profile standard, which was asked for"
 	for _, x := range []struct {
 		set, tried sdk.Profile
 		said, want string

@@ -12,7 +12,7 @@ import (
 // Known returns the schemes that some kind takes, in the order of the documents:
 // those of the submitter's machine first. A plugin may bring others.
 func Known() []string {
-	return []string{SchemeEnv, SchemeFile, "aws-sm", "aws-ssm", "gcp-sm", "azure-kv"}
+	return []string{SchemeEnv, SchemeFile, "k8s", "aws-sm", "aws-ssm", "gcp-sm", "azure-kv"}
 }
 
 // Delivery is what becomes of a reference on a kind.

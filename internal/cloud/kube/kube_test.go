@@ -104,6 +104,20 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", name, x, err)
 		}
 	}
+	empty := filepath.Join(home, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, s := range map[string]Settings{
+		"there is no kubeconfig /nowhere/config":    {File: "/nowhere/config"},
+		"no context is in the kubeconfig " + empty:  {File: empty},
+		"no kubeconfig is named":                    {Credentials: map[string]string{"HOME": home}},
+		"there is no kubeconfig /nowhere/a, /non/b": {Credentials: map[string]string{"KUBECONFIG": "/nowhere/a" + string(filepath.ListSeparator) + "/non/b"}},
+	} {
+		if _, err := Open(s); err == nil || !strings.Contains(err.Error(), want+"; set kubeconfig") {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
 	// A pod's authority must be there to be trusted.
 	if _, err := Open(Settings{Credentials: pod, Account: account, Ambient: true}); err == nil {
 		t.Error("a pod without a certificate authority is taken")

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -150,7 +151,7 @@ func load(s Settings) (*rest.Config, string, error) {
 	}
 	if len(raw.Contexts) == 0 {
 		return nil, "", &sdk.Error{Code: sdk.Unauthenticated, Op: "open provider", Provider: s.Provider, Reason: sdk.ReasonCredentials,
-			Err: fmt.Errorf("no context is in the kubeconfig %s", strings.Join(files, ", ")), Remedy: "set kubeconfig in the provider's config, or KUBECONFIG, to a file that has one"}
+			Err: noContext(files), Remedy: "set kubeconfig in the provider's config, or KUBECONFIG, to a file that has one"}
 	}
 	if name := s.Context; name != "" && raw.Contexts[name] == nil {
 		return nil, "", fmt.Errorf("config.context: the kubeconfig has no context %q", name)
@@ -169,6 +170,20 @@ func load(s Settings) (*rest.Config, string, error) {
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	return cfg, namespace, nil
+}
+
+// noContext says why files name no cluster: that there are none, or nothing is in them.
+func noContext(files []string) error {
+	list := strings.Join(files, ", ")
+	for _, file := range files {
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("no context is in the kubeconfig %s", list)
+		}
+	}
+	if list == "" {
+		return errors.New("no kubeconfig is named")
+	}
+	return fmt.Errorf("there is no kubeconfig %s", list)
 }
 
 // inCluster is the config of a pod, from its own service account. client-go's own

@@ -48,7 +48,7 @@ func silent(w *argo.Workflow) bool {
 // untold reports whether nothing in a Workflow that is over tells that the container
 // was started: a node had been found for its pod, and whether it came to run there went
 // with the pod. Argo deletes a pod that still waits when the Workflow is to end.
-// https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/controller/pod/controller.go
+// https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/controller/pod/queue.go
 func untold(w *argo.Workflow) bool {
 	n, _ := w.Node()
 	return n.Outputs == nil || n.Outputs.ExitCode == nil

@@ -118,7 +118,7 @@ func (f profile) loosened(s sdk.JobSpec, o options, socket string) []sdk.Problem
 	above("memory", s.Memory, strictMemory, size)
 	above("cpu", s.CPU, strictCPU, cores)
 	above("pids", s.PIDs, strictPIDs, whole)
-	above("options.shm_size", o.ShmSize, strictShm, whole)
+	above("options.shm_size", o.ShmSize, strictShm, size)
 	if s.Network != "" && s.Network != networkNone {
 		bad("network", s.Network, "the job has none")
 	}
