@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"cloud.google.com/go/run/apiv2/runpb"
+
 	"github.com/windlass-run/windlass/internal/cloud/gcp"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -36,6 +38,7 @@ type config struct {
 	ReadRate      int          `json:"read_rate"`
 	WriteRate     int          `json:"write_rate"`
 	LogRate       int          `json:"log_rate"`
+	MetricRate    int          `json:"metric_rate"`
 }
 
 // options is what stands in JobSpec.Options.
@@ -54,6 +57,10 @@ const (
 	// Google gives 60 reads of log entries a minute, for everybody in the project.
 	// https://cloud.google.com/logging/quotas
 	defaultLogRate = 50
+	// Google gives 6,000 queries of time series a minute to a project; three make
+	// a look at up to a hundred services.
+	// https://cloud.google.com/monitoring/quotas
+	defaultMetricRate = 600
 	// Users see entries come some seconds late, and out of order.
 	// https://github.com/apache/airflow/issues/36963
 	defaultLogLate  = sdk.Duration(10 * time.Second)
@@ -72,6 +79,7 @@ func (c config) filled() config {
 	c.ReadRate = cmp.Or(c.ReadRate, defaultReadRate)
 	c.WriteRate = cmp.Or(c.WriteRate, defaultWriteRate)
 	c.LogRate = cmp.Or(c.LogRate, defaultLogRate)
+	c.MetricRate = cmp.Or(c.MetricRate, defaultMetricRate)
 	return c
 }
 
@@ -154,16 +162,31 @@ func (p placement) with(o placement) placement {
 	return p
 }
 
+// vpc is the way into a VPC network, nil for none.
+func (p placement) vpc() *runpb.VpcAccess {
+	if p.Connector == "" && p.Network == "" && p.Subnetwork == "" {
+		return nil
+	}
+	v := &runpb.VpcAccess{Connector: p.Connector, Egress: runpb.VpcAccess_PRIVATE_RANGES_ONLY}
+	if p.Egress == egressAll {
+		v.Egress = runpb.VpcAccess_ALL_TRAFFIC
+	}
+	if p.Connector == "" {
+		v.NetworkInterfaces = []*runpb.VpcAccess_NetworkInterface{{Network: p.Network, Subnetwork: p.Subnetwork, Tags: p.NetworkTags}}
+	}
+	return v
+}
+
 // placementFields are the members that the config and the options share.
 func placementFields() []sdk.SchemaField {
 	return []sdk.SchemaField{
-		{Name: "service_account", Type: sdk.TypeString, Default: "the project's Compute Engine account", Doc: "The e-mail address of the service account that the job has, and by which Cloud Run fetches its secrets."},
-		{Name: "network", Type: sdk.TypeString, Doc: "The VPC network of the job's network interface."},
-		{Name: "subnetwork", Type: sdk.TypeString, Default: "the network's, of the region", Doc: "The subnetwork of the job's network interface."},
-		{Name: "network_tags", Type: sdk.TypeList, Elem: &sdk.SchemaField{Type: sdk.TypeString}, Doc: "Network tags of the job's network interface."},
+		{Name: "service_account", Type: sdk.TypeString, Default: "the project's Compute Engine account", Doc: "The e-mail address of the service account that the job or service has, and by which Cloud Run fetches its secrets."},
+		{Name: "network", Type: sdk.TypeString, Doc: "The VPC network of the network interface."},
+		{Name: "subnetwork", Type: sdk.TypeString, Default: "the network's, of the region", Doc: "The subnetwork of the network interface."},
+		{Name: "network_tags", Type: sdk.TypeList, Elem: &sdk.SchemaField{Type: sdk.TypeString}, Doc: "Network tags of the network interface."},
 		{Name: "connector", Type: sdk.TypeString, Doc: "A Serverless VPC Access connector, projects/P/locations/L/connectors/C, instead of an interface."},
 		{Name: "egress", Type: sdk.TypeString, Default: egressPrivate, Enum: []string{egressPrivate, egressAll}, Doc: "Which traffic goes through the VPC network: that to private addresses, or all."},
-		{Name: "labels", Type: sdk.TypeMap, Doc: "Further labels of each job."},
+		{Name: "labels", Type: sdk.TypeMap, Doc: "Further labels of each job and service."},
 	}
 }
 
@@ -179,10 +202,11 @@ func configSchema() sdk.Schema {
 		{Name: "read_rate", Type: sdk.TypeInt, Min: 1, Max: 1000000, Default: fmt.Sprint(defaultReadRate), Doc: "The most calls a minute that only read, of all providers of the project and region in one process."},
 		{Name: "write_rate", Type: sdk.TypeInt, Min: 1, Max: 1000000, Default: fmt.Sprint(defaultWriteRate), Doc: "The most calls a minute that change something, counted in the same way."},
 		{Name: "log_rate", Type: sdk.TypeInt, Min: 1, Max: 1000000, Default: fmt.Sprint(defaultLogRate), Doc: "The most reads of logs a minute, of all providers of the project in one process."},
+		{Name: "metric_rate", Type: sdk.TypeInt, Min: 1, Max: 1000000, Default: fmt.Sprint(defaultMetricRate), Doc: "The most reads of metrics a minute, counted in the same way."},
 	}
-	return sdk.Schema{Doc: "Which project and region run the jobs, and as whom.", Fields: append(own, placementFields()...)}
+	return sdk.Schema{Doc: "Which project and region run the jobs and services, and as whom.", Fields: append(own, placementFields()...)}
 }
 
 func optionsSchema() sdk.Schema {
-	return sdk.Schema{Doc: "What stands under config: too; a job's own values come first.", Fields: placementFields()}
+	return sdk.Schema{Doc: "What stands under config: too; a job's or service's own values come first.", Fields: placementFields()}
 }

@@ -1,25 +1,31 @@
 // Package cloudrun runs jobs on Cloud Run, Google Cloud's service for
-// containers that run to completion.
+// containers.
 //
 // An attempt is one Cloud Run job whose name follows from the attempt's ID. The
 // one call that makes the job also has the platform start its only execution, so
 // that neither can exist twice, however often the call is sent. The job is
 // deleted, with its execution, once its output was read.
+//
+// The package workload operates its services.
 package cloudrun
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"time"
 
 	"cloud.google.com/go/logging/apiv2/loggingpb"
+	"cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	"cloud.google.com/go/run/apiv2/runpb"
 	"cloud.google.com/go/secretmanager/apiv1/secretmanagerpb"
+	"google.golang.org/grpc"
 
 	"github.com/windlass-run/windlass/internal/cloud/gcp"
 	"github.com/windlass-run/windlass/internal/cloud/gcp/logtail"
+	"github.com/windlass-run/windlass/internal/driver/cloudrun/workload"
 	"github.com/windlass-run/windlass/internal/driver/sight"
 	"github.com/windlass-run/windlass/internal/driver/turn"
 	"github.com/windlass-run/windlass/sdk"
@@ -41,7 +47,7 @@ func Driver() sdk.Driver {
 	s := &shared{}
 	return sdk.Driver{
 		Kind:           Kind,
-		Doc:            "Jobs of Google Cloud Run.",
+		Doc:            "Jobs and services of Google Cloud Run.",
 		Config:         configSchema(),
 		Options:        optionsSchema(),
 		Capabilities:   sdk.CapabilitiesOf[*provider](),
@@ -86,6 +92,7 @@ func guarantees(c config) sdk.Guarantees {
 		// https://cloud.google.com/run/docs/logging
 		Logs: sdk.LogGuarantee{Fidelity: sdk.LogStructured, Apart: true, Live: true, Looks: true,
 			Settle: sdk.LogSettle{Quiet: time.Duration(c.LogQuiet), Max: time.Duration(c.LogMax)}},
+		Workload: workload.Guarantees(),
 	}
 }
 
@@ -122,9 +129,12 @@ func support() []sdk.FieldSupport {
 
 // provider is one configured project and region.
 type provider struct {
+	*workload.Workloads
+
 	name       string
 	cfg        config
 	session    *gcp.Session
+	run        *grpc.ClientConn
 	jobs       runpb.JobsClient
 	executions runpb.ExecutionsClient
 	tasks      runpb.TasksClient
@@ -180,13 +190,18 @@ func open(ctx context.Context, r sdk.OpenRequest, s *shared) (*provider, error) 
 	p.writes = s.budgets.For(session, session.Region, "run write", cfg.WriteRate, max(cfg.WriteRate/12, 1))
 	p.logReads = s.budgets.For(session, "", "log read", cfg.LogRate, max(cfg.LogRate/12, 1))
 	p.reader = s.readers.For(session.Project, session.Endpoint)
+	if err := p.operate(s.budgets.For(session, "", "metric read", cfg.MetricRate, max(cfg.MetricRate/12, 1))); err != nil {
+		_ = session.Close() // what opened is closed as far as it goes
+		return nil, p.fail(sdk.Internal, "open provider", err)
+	}
 	return p, nil
 }
 
 const (
-	runService     = "run.googleapis.com"
-	loggingService = "logging.googleapis.com"
-	secretService  = "secretmanager.googleapis.com"
+	runService        = "run.googleapis.com"
+	loggingService    = "logging.googleapis.com"
+	monitoringService = "monitoring.googleapis.com"
+	secretService     = "secretmanager.googleapis.com"
 )
 
 func (p *provider) connect() error {
@@ -202,9 +217,35 @@ func (p *provider) connect() error {
 	if err != nil {
 		return err
 	}
-	p.vault = secretmanagerpb.NewSecretManagerServiceClient(vault)
+	p.run, p.vault = run, secretmanagerpb.NewSecretManagerServiceClient(vault)
 	p.jobs, p.executions, p.tasks, p.logs = runpb.NewJobsClient(run), runpb.NewExecutionsClient(run), runpb.NewTasksClient(run), loggingpb.NewLoggingServiceV2Client(logs)
 	return nil
+}
+
+// operate adds what is needed for services.
+func (p *provider) operate(metrics *gcp.Budget) error {
+	monitoring, err := p.session.Connect(monitoringService, "")
+	if err != nil {
+		return err
+	}
+	p.Workloads = workload.In(workload.Region{Provider: p.name, Session: p.session, Services: runpb.NewServicesClient(p.run), Revisions: runpb.NewRevisionsClient(p.run),
+		Logs: p.logs, Metrics: monitoringpb.NewMetricServiceClient(monitoring), Reads: p.reads, Writes: p.writes, LogReads: p.logReads, MetricReads: metrics,
+		Reader: p.reader, Late: time.Duration(p.cfg.LogLate), Clock: p.clock, Place: p.place})
+	return nil
+}
+
+// place reads the options of a service.
+func (p *provider) place(raw json.RawMessage) (workload.Placement, []sdk.Problem) {
+	var o options
+	if err := optionsSchema().Decode("options", raw, &o); err != nil {
+		return workload.Placement{}, []sdk.Problem{{Field: "options", Code: sdk.InvalidArgument, Message: err.Error()}}
+	}
+	all := p.cfg.placement.with(o.placement)
+	ps := all.problems()
+	for i := range ps {
+		ps[i].Field = "options." + ps[i].Field
+	}
+	return workload.Placement{ServiceAccount: all.ServiceAccount, VPC: all.vpc(), Labels: all.Labels}, ps
 }
 
 // Info implements sdk.Provider.

@@ -5,13 +5,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"cloud.google.com/go/run/apiv2/runpb"
 
+	"github.com/windlass-run/windlass/internal/cloud/gcp"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -78,28 +77,10 @@ func sizeOf(j *runpb.Job) sdk.OwnedSize {
 	var s sdk.OwnedSize
 	for _, c := range j.GetTemplate().GetTemplate().GetContainers() {
 		limits := c.GetResources().GetLimits()
-		s.CPU += quantity(limits["cpu"], 1000)
-		s.Memory += quantity(limits["memory"], 1)
+		s.CPU += gcp.Quantity(limits["cpu"], 1000)
+		s.Memory += gcp.Quantity(limits["memory"], 1)
 	}
 	return s
-}
-
-// quantity reads a number of Kubernetes' form, as Cloud Run writes it, in
-// 1/scale; what can't be read is 0.
-func quantity(text string, scale int64) int64 {
-	for _, u := range []struct {
-		suffix    string
-		num, over int64
-	}{{"m", 1, 1000}, {"Ki", 1 << 10, 1}, {"Mi", mib, 1}, {"Gi", gib, 1}, {"k", 1e3, 1}, {"M", 1e6, 1}, {"G", 1e9, 1}, {"", 1, 1}} {
-		if digits, ok := strings.CutSuffix(text, u.suffix); ok {
-			n, err := strconv.ParseInt(digits, 10, 64)
-			if err != nil || n < 0 || n > math.MaxInt64/(u.num*scale) {
-				return 0
-			}
-			return n * u.num * scale / u.over
-		}
-	}
-	return 0
 }
 
 // liveness tells from a job alone whether its execution runs or is to start.

@@ -32,15 +32,3 @@ func TestOwnedSize(t *testing.T) {
 		t.Errorf("an empty job: %+v", got)
 	}
 }
-
-// FuzzQuantity: no text makes a negative quantity.
-func FuzzQuantity(f *testing.F) {
-	for _, s := range []string{"1", "500m", "512Mi", "2Gi", "1k", "x", "-1", "2147483647Gi"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if quantity(s, 1000) < 0 || quantity(s, 1) < 0 {
-			t.Errorf("%q is negative", s)
-		}
-	})
-}

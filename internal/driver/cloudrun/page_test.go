@@ -21,6 +21,9 @@ func permissions(p *provider) []string {
 // reason that a job may end with.
 func TestPage(t *testing.T) {
 	want := permissions(newWorld(t, pocket.Options{}, nil).Open())
+	// Those of svc, which the check doesn't ask for: who runs jobs alone needs none.
+	// https://cloud.google.com/run/docs/reference/iam/permissions
+	want = append(want, "run.services.create", "run.services.get", "run.services.list", "run.services.update", "run.revisions.get", "monitoring.timeSeries.list")
 	for _, r := range []sdk.Reason{sdk.ReasonCompleted, sdk.ReasonNonzeroExit, sdk.ReasonSignaled, sdk.ReasonOOMKilled, sdk.ReasonTimedOut, sdk.ReasonCancelled,
 		sdk.ReasonImagePull, sdk.ReasonInvalidSpec, sdk.ReasonFailedToStart, sdk.ReasonPermissionDenied, sdk.ReasonCapacity, sdk.ReasonQuota, sdk.ReasonInfrastructure} {
 		want = append(want, string(r))

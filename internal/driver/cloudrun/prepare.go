@@ -47,7 +47,7 @@ func (p *provider) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk
 	w.Within("options", w.place.problems())
 	w.refuseFields()
 	task := &runpb.TaskTemplate{Retries: &runpb.TaskTemplate_MaxRetries{}, Timeout: durationpb.New(w.timeout()), ServiceAccount: w.place.ServiceAccount,
-		VpcAccess: w.vpc(), Containers: []*runpb.Container{w.container()}}
+		VpcAccess: w.place.vpc(), Containers: []*runpb.Container{w.container()}}
 	w.missing(ctx)
 	labels, annotations := w.labels(r)
 	l.NativeDeadline = task.GetTimeout().AsDuration()
@@ -93,22 +93,6 @@ func (l *plan) timeout() time.Duration {
 	}
 	native := (want + want/10 + time.Second - 1).Truncate(time.Second)
 	return min(max(native, time.Second), maxTimeout)
-}
-
-// vpc is the way into a VPC network.
-func (l *plan) vpc() *runpb.VpcAccess {
-	p := l.place
-	if p.Connector == "" && p.Network == "" && p.Subnetwork == "" {
-		return nil
-	}
-	v := &runpb.VpcAccess{Connector: p.Connector, Egress: runpb.VpcAccess_PRIVATE_RANGES_ONLY}
-	if p.Egress == egressAll {
-		v.Egress = runpb.VpcAccess_ALL_TRAFFIC
-	}
-	if p.Connector == "" {
-		v.NetworkInterfaces = []*runpb.VpcAccess_NetworkInterface{{Network: p.Network, Subnetwork: p.Subnetwork, Tags: p.NetworkTags}}
-	}
-	return v
 }
 
 // container says what runs.

@@ -8,11 +8,11 @@ import (
 	"cloud.google.com/go/logging/apiv2/loggingpb"
 )
 
-// follower is one who follows the log of an execution. Entries wait here until
+// follower is one who follows the output of a source. Entries wait here until
 // those that were written before them have had time to arrive.
 type follower struct {
-	execution string
-	late      time.Duration
+	source source
+	late   time.Duration
 	// round is the last round that was for this follower; the reader's lock
 	// holds it.
 	round int64

@@ -60,11 +60,19 @@ func (l *Log) read(ctx context.Context, cursor *sdk.LogCursor, follow bool, give
 	if err != nil {
 		return l.fail(sdk.InvalidArgument, err)
 	}
-	f := &follower{execution: l.Execution, late: l.Late, from: l.Since, given: at, wake: make(chan struct{}, 1)}
+	f := &follower{source: source{execution: l.Execution}, late: l.Late, from: l.Since, given: at, wake: make(chan struct{}, 1)}
 	if follow {
 		return l.follow(ctx, f, give)
 	}
 	return l.once(ctx, f, give)
+}
+
+// ended is the error of a wait: its context's end has no place of its own.
+func (l *Log) ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return l.fail(sdk.CodeOf(ctx.Err()), ctx.Err())
+	}
+	return err
 }
 
 func (l *Log) fail(code sdk.Code, err error) *sdk.Error {
@@ -118,43 +126,21 @@ func (l *Log) follow(ctx context.Context, f *follower, give func(sdk.LogItem) er
 			}
 		}
 		looked = looks
-		if err := l.await(ctx, f); err != nil {
-			return err
+		if err := l.Reader.await(ctx, f, l.List); err != nil {
+			return l.ended(ctx, err)
 		}
 	}
-}
-
-// await waits for something new, and makes the next round where it is due and
-// nobody else makes it.
-func (l *Log) await(ctx context.Context, f *follower) error {
-	if due := l.Reader.untilDue(); due > 0 {
-		timer := time.NewTimer(due)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-			return l.fail(sdk.CodeOf(ctx.Err()), ctx.Err())
-		case <-f.wake:
-		case <-timer.C:
-		}
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return l.fail(sdk.CodeOf(ctx.Err()), ctx.Err())
-	case <-f.wake:
-		return nil
-	case l.Reader.turn <- struct{}{}:
-	}
-	defer func() { <-l.Reader.turn }()
-	if l.Reader.untilDue() > 0 {
-		return nil // somebody has just made it
-	}
-	return l.Reader.round(ctx, l.List)
 }
 
 // item makes an item of an entry, with the cursor behind it.
 func (l *Log) item(e *loggingpb.LogEntry) sdk.LogItem {
 	it := sdk.LogItem{Cursor: positionOf(e).cursor(l.Kind)}
+	it.Entry, it.Gap = output(e)
+	return it
+}
+
+// output is what an entry says: a piece of output, or a gap where it can't be told.
+func output(e *loggingpb.LogEntry) (*sdk.LogChunk, *sdk.LogGap) {
 	c := &sdk.LogChunk{Time: e.GetTimestamp().AsTime(), Stream: sdk.StreamStdout, LineEnd: sdk.LineEndStripped}
 	if strings.HasSuffix(e.GetLogName(), logStderr) {
 		c.Stream = sdk.StreamStderr
@@ -170,17 +156,14 @@ func (l *Log) item(e *loggingpb.LogEntry) sdk.LogItem {
 	case *loggingpb.LogEntry_JsonPayload:
 		data, err := structured(e)
 		if err != nil {
-			it.Gap = &sdk.LogGap{From: c.Time, To: c.Time, Bytes: -1, Why: "a structured entry of the log can't be shown: " + err.Error()}
-			return it
+			return nil, &sdk.LogGap{From: c.Time, To: c.Time, Bytes: -1, Why: "a structured entry of the log can't be shown: " + err.Error()}
 		}
 		c.Data = data
 	case nil: // an empty line
 	default:
-		it.Gap = &sdk.LogGap{From: c.Time, To: c.Time, Bytes: -1, Why: fmt.Sprintf("an entry of the log is of the form %T", p)}
-		return it
+		return nil, &sdk.LogGap{From: c.Time, To: c.Time, Bytes: -1, Why: fmt.Sprintf("an entry of the log is of the form %T", p)}
 	}
-	it.Entry = c
-	return it
+	return c, nil
 }
 
 // structured puts a line together again that was a JSON object. Cloud Logging

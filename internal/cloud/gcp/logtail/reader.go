@@ -1,4 +1,5 @@
-// Package logtail follows the output of Cloud Run jobs in Cloud Logging.
+// Package logtail follows the output of Cloud Run's jobs and services in Cloud
+// Logging.
 //
 // A project has 60 reads a minute, for everybody. So all logs that one process
 // follows in a project are read by one query at a time, which whoever's turn it
@@ -8,9 +9,7 @@ package logtail
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,8 +22,8 @@ const (
 	// pageSize is the largest page of entries.
 	// https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
 	pageSize = 1000
-	// together is how many executions one query is for: a filter has up to
-	// 20,000 characters, and an execution's name up to 63.
+	// together is how many sources one query is for: a filter has up to 20,000
+	// characters, and a source's name up to 63.
 	// https://cloud.google.com/logging/quotas
 	together = 250
 	// The waits between two rounds that bring nothing new.
@@ -33,11 +32,8 @@ const (
 
 	// orderBy: entries with equal timestamps come in the order of their insert
 	// IDs.
-	orderBy = "timestamp asc"
-
-	labelExecution = "run.googleapis.com/execution_name"
-	logStdout      = "run.googleapis.com%2Fstdout"
-	logStderr      = "run.googleapis.com%2Fstderr"
+	orderBy     = "timestamp asc"
+	newestFirst = "timestamp desc"
 )
 
 // List makes a call of entries.list, when its budget allows.
@@ -101,6 +97,34 @@ func (r *Reader) untilDue() time.Duration {
 	return time.Until(r.due)
 }
 
+// await waits for something new, and makes the next round where it is due and
+// nobody else makes it.
+func (r *Reader) await(ctx context.Context, f *follower, list List) error {
+	if due := r.untilDue(); due > 0 {
+		timer := time.NewTimer(due)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.wake:
+		case <-timer.C:
+		}
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-f.wake:
+		return nil
+	case r.turn <- struct{}{}:
+	}
+	defer func() { <-r.turn }()
+	if r.untilDue() > 0 {
+		return nil // somebody has just made it
+	}
+	return r.round(ctx, list)
+}
+
 // round reads what is new for the followers that have waited longest. The turn
 // is held. An error is the caller's alone: its credentials are its own.
 func (r *Reader) round(ctx context.Context, list List) error {
@@ -121,13 +145,13 @@ func (r *Reader) round(ctx context.Context, list List) error {
 		if err != nil {
 			return err
 		}
-		byName := map[string][]*loggingpb.LogEntry{}
+		bySource := map[source][]*loggingpb.LogEntry{}
 		for _, e := range out.GetEntries() {
-			name := e.GetLabels()[labelExecution]
-			byName[name] = append(byName[name], e)
+			from := sourceOf(e)
+			bySource[from] = append(bySource[from], e)
 		}
 		for _, f := range group {
-			if f.add(byName[f.execution]) {
+			if f.add(bySource[f.source]) {
 				news = true
 			}
 		}
@@ -164,7 +188,7 @@ func (r *Reader) group() []*follower {
 		all = append(all, f)
 	}
 	slices.SortFunc(all, func(a, b *follower) int {
-		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.execution, b.execution))
+		return cmp.Or(cmp.Compare(a.round, b.round), a.source.compare(b.source))
 	})
 	all = all[:min(len(all), together)]
 	r.rounds++
@@ -172,24 +196,4 @@ func (r *Reader) group() []*follower {
 		f.round = r.rounds
 	}
 	return all
-}
-
-// filter selects the output of executions.
-// https://cloud.google.com/logging/docs/view/logging-query-language
-func filter(project string, group []*follower) string {
-	var names []string
-	var since time.Time
-	for i, f := range group {
-		names = append(names, fmt.Sprintf("%q", f.execution))
-		if at := f.since(); i == 0 || at.Before(since) {
-			since = at
-		}
-	}
-	slices.Sort(names)
-	s := fmt.Sprintf(`resource.type="cloud_run_job" AND logName=("projects/%s/logs/%s" OR "projects/%[1]s/logs/%[3]s") AND labels.%q=(%s)`,
-		project, logStdout, logStderr, labelExecution, strings.Join(slices.Compact(names), " OR "))
-	if !since.IsZero() {
-		s += ` AND timestamp>="` + since.UTC().Format(time.RFC3339Nano) + `"`
-	}
-	return s
 }

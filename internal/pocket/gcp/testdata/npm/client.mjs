@@ -49,7 +49,8 @@ async function generated(fallback) {
 	const scaled = await made(services.updateService({service: v}));
 	out.scaled = seen(scaled);
 	try { await services.updateService({service: {...v, etag: 'stale'}}); } catch (e) { out.conflict = {code: e.code, message: e.message}; }
-	out.restarted = seen(await made(services.updateService({service: {...scaled, etag: ''}, forceNewRevision: true})));
+	// This client doesn't know forceNewRevision.
+	out.restarted = seen(await made(services.updateService({service: {...scaled, etag: '', template: {...scaled.template, annotations: {restarted: '1'}}}})));
 	out.listed = (await services.listServices({parent}))[0].map(s => s.name);
 	out.revisions = (await revisions.listRevisions({parent: v.name}))[0].length;
 	out.serviceDeleted = Boolean((await made(services.deleteService({name: v.name}))).deleteTime);
