@@ -89,7 +89,7 @@ func (o *pluginLsOptions) run() error {
 		return err
 	}
 	views := []PluginView{}
-	t := &table{head: []string{"NAME", "VERSION", "STATE", "SERVICES", "PATH"}, flex: 4}
+	t := &table{head: []string{"NAME", "VERSION", "STATE", "PATH", "SERVICES"}, flex: 3, below: true}
 	for _, name := range c.PluginNames() {
 		p, err := c.Plugin(name)
 		if err != nil {
@@ -97,7 +97,7 @@ func (o *pluginLsOptions) run() error {
 		}
 		v := o.f.viewPlugin(p)
 		views = append(views, v)
-		t.add(plain(v.Name), plain(v.Version), plain(v.State), plain(shortServices(v.Services)), plain(v.Path))
+		t.add(plain(v.Name), plain(v.Version), plain(v.State), plain(v.Path), plain(shortServices(v.Services)))
 	}
 	if o.json {
 		return writeJSON(o.f.Streams.Out, views)
@@ -134,11 +134,11 @@ func (f *Factory) viewPlugin(p config.Plugin) PluginView {
 	return v
 }
 
-// shortServices leaves out what the names of services begin with.
+// shortServices leaves out what the names of services have in common.
 func shortServices(names []string) string {
 	short := make([]string, len(names))
 	for i, n := range names {
-		short[i] = n[strings.LastIndexByte(n, '.')+1:]
+		short[i] = strings.TrimSuffix(n[strings.LastIndexByte(n, '.')+1:], "Service")
 	}
 	return strings.Join(short, ", ")
 }
@@ -146,6 +146,29 @@ func shortServices(names []string) string {
 // plugins are the plugins of a configuration, whose processes come from source.
 func pluginsOf(c *config.Config, source pluginhost.Source) *pluginhost.Plugins {
 	return &pluginhost.Plugins{Source: source, Config: c, IDs: sdk.NewIDSource(sdk.SystemClock())}
+}
+
+// pluginDriver starts a plugin to ask for its driver, and opens no provider.
+func (f *Factory) pluginDriver(ctx context.Context, kind string) (*sdk.Driver, error) {
+	c, err := f.cfg()
+	if err != nil {
+		return nil, err
+	}
+	host := f.pluginHost()
+	defer func() { _ = host.Close() }() // it ends what was started
+	d, err := pluginsOf(c, host).Driver(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	return &d, nil
+}
+
+// pluginHost is a host for a command that only looks.
+func (f *Factory) pluginHost() *pluginhost.Host {
+	// What a plugin says when it doesn't get ready is shown.
+	var red secret.Redactor
+	return pluginhost.New(pluginhost.Options{Log: slog.New(slog.DiscardHandler), Know: red.Know,
+		Redact: func(text string) string { return f.Streams.redact(red.Redact(text)) }})
 }
 
 type pluginCheckOptions struct {
@@ -187,10 +210,7 @@ func (o *pluginCheckOptions) run(ctx context.Context) (err error) {
 	if len(names) == 0 {
 		names = c.PluginNames()
 	}
-	// What a plugin says when it doesn't get ready is shown.
-	var red secret.Redactor
-	host := pluginhost.New(pluginhost.Options{Log: slog.New(slog.DiscardHandler), Know: red.Know,
-		Redact: func(text string) string { return o.f.Streams.redact(red.Redact(text)) }})
+	host := o.f.pluginHost()
 	defer func() { _ = host.Close() }() // it ends what was started
 	plugins := pluginsOf(c, host)
 	checks := []CheckView{}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -407,11 +408,14 @@ func (o *providerDescribeOptions) view(ctx context.Context) (DescribeView, error
 			d = &x
 		}
 	}
-	if d == nil && perr == nil {
-		if err := o.f.learn(ctx, o.name); err != nil {
+	if d == nil && perr == nil && o.f.learn(ctx, o.name) == nil {
+		d = o.f.driverOf(o.name)
+	}
+	if d == nil && slices.Contains(c.PluginNames(), kind) {
+		// A provider that can't be opened, as its config is wrong, is described too.
+		if d, err = o.f.pluginDriver(ctx, kind); err != nil {
 			return DescribeView{}, err
 		}
-		d = o.f.driverOf(o.name)
 	}
 	if d == nil {
 		if perr != nil {

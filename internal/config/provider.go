@@ -125,6 +125,10 @@ func (p Provider) problems(drivers []sdk.Driver) []Problem {
 	case i < 0:
 		return []Problem{p.noKind(drivers)}
 	}
+	remedy := "`windlass config schema` has what the kind " + p.Kind + " takes"
+	if slices.Contains(p.plugins, p.Kind) {
+		remedy = "`windlass provider describe " + p.Name + "` shows what the plugin " + p.Kind + " takes"
+	}
 	var out []Problem
 	for _, sp := range drivers[i].Config.Validate("", p.Config) {
 		key := "providers." + p.Name + ".config"
@@ -138,7 +142,7 @@ func (p Provider) problems(drivers []sdk.Driver) []Problem {
 			msg = sp.Value + " " + msg
 		}
 		out = append(out, Problem{ID: ErrProviderConfig, Origin: p.place(sp.Field, sp.Value != ""), Key: key, Message: msg,
-			Remedy: "`windlass config schema` has what the kind " + p.Kind + " takes"})
+			Remedy: remedy})
 	}
 	return out
 }

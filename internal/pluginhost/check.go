@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,14 +46,12 @@ func (s *Plugins) Check(ctx context.Context, name string) []sdk.CheckItem {
 	}
 	req, err := s.Request(name, nil)
 	if err != nil {
-		add(false, "program", "", "%v", err)
-		return out
+		return append(out, failed("program", err))
 	}
 	v := Look(req.Plugin)
 	switch {
 	case v.Err != nil:
-		add(false, "program", "see windlass explain "+ErrChecksum, "%v", v.Err)
-		return out
+		return append(out, failed("program", v.Err))
 	case !v.Verified:
 		add(true, "program", "", "%s is unverified; checksum: sha256:%s under plugins.%s would pin it", req.Plugin.Path, v.SHA256, name)
 	default:
@@ -60,16 +59,18 @@ func (s *Plugins) Check(ctx context.Context, name string) []sdk.CheckItem {
 	}
 	l, err := s.Source.Process(ctx, req)
 	if err != nil {
-		add(false, "start", "run its author's tests; keeper.log has all that it says", "%v", err)
-		return out
+		it := failed("start", err)
+		if errors.Is(err, sdk.Unavailable) {
+			it.Remedy = "run " + req.Plugin.Path + " by hand: a plugin says that it is one, and ends; then run its author's tests"
+		}
+		return append(out, it)
 	}
 	defer l.Release()
 	add(true, "start", "", "it is ready")
 	out = append(out, s.compare(name, v.Manifest, l.Contract)...)
 	d, err := s.describe(ctx, name, l)
 	if err != nil {
-		add(false, "driver", "tell its author", "%v", err)
-		return out
+		return append(out, failed("driver", err))
 	}
 	detail := d.Kind
 	if d.Doc != "" {
@@ -82,6 +83,25 @@ func (s *Plugins) Check(ctx context.Context, name string) []sdk.CheckItem {
 		}
 	}
 	return out
+}
+
+// failed is the item of an error: what it says, and what it says to do.
+func failed(what string, err error) sdk.CheckItem {
+	it := sdk.CheckItem{Name: what, Detail: err.Error(), Remedy: "tell its author"}
+	var e *sdk.Error
+	if !errors.As(err, &e) {
+		return it
+	}
+	if e.Err != nil {
+		it.Detail = e.Err.Error()
+	}
+	if e.Remedy != "" {
+		it.Remedy = e.Remedy
+	}
+	if e.ID != "" {
+		it.Remedy += "; windlass explain " + e.ID + " says more"
+	}
+	return it
 }
 
 // compare compares the file's manifest with what the process says.

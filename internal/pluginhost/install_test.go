@@ -220,17 +220,3 @@ func FuzzParseIndex(f *testing.F) {
 		}
 	})
 }
-
-// FuzzParseManifest: services are in order, each once.
-func FuzzParseManifest(f *testing.F) {
-	f.Add([]byte(`{"name": "a", "version": "1", "iacServices": ["b", "a"], "capabilities": {"iacServices": ["b"]}, "other": {}}`))
-	f.Add([]byte(`{"capabilities": []}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := pluginhost.ParseManifest(data)
-		for i, s := range m.Services {
-			if err != nil || i > 0 && m.Services[i-1] >= s {
-				t.Errorf("%q, %v", m.Services, err)
-			}
-		}
-	})
-}

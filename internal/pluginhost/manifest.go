@@ -1,12 +1,12 @@
 package pluginhost
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin"
@@ -15,55 +15,20 @@ import (
 // ManifestName is the file beside a plugin's program that tells who it is.
 const ManifestName = plugin.ManifestFile
 
-// maxManifest bounds that file, in bytes.
-const maxManifest = 1 << 20
-
-// Manifest says who a plugin is. A field that is empty was not told.
-type Manifest struct {
-	Name        string `json:"name"`
-	Version     string `json:"version"`
-	Author      string `json:"author"`
-	Description string `json:"description"`
-	// Services are the gRPC services that its file says it serves: the live registry
-	// decides.
-	Services []string `json:"services"`
-}
-
-// ParseManifest reads plugin.json. The ecosystem's hosts look for more members, so
-// unknown ones are left alone; the services stand at the top or under capabilities.
-func ParseManifest(data []byte) (Manifest, error) {
-	var m struct {
-		Manifest
-		IaCServices  []string `json:"iacServices"`
-		Capabilities struct {
-			IaCServices []string `json:"iacServices"`
-		} `json:"capabilities"`
-	}
-	if err := json.Unmarshal(data, &m); err != nil {
-		return Manifest{}, fmt.Errorf("read %s: %w", ManifestName, err)
-	}
-	out := m.Manifest
-	out.Services = append(m.IaCServices, m.Capabilities.IaCServices...)
-	slices.Sort(out.Services)
-	out.Services = slices.Compact(out.Services)
-	return out, nil
-}
+// Manifest says who a plugin is.
+type Manifest = plugin.Manifest
 
 // readManifest reads the file beside a program; a plugin may have none.
 func readManifest(program string) (Manifest, error) {
-	path := filepath.Join(filepath.Dir(program), ManifestName)
-	data, err := readBounded(path, maxManifest)
-	if os.IsNotExist(err) {
+	m, err := plugin.LoadManifest(filepath.Join(filepath.Dir(program), ManifestName))
+	if errors.Is(err, fs.ErrNotExist) {
 		return Manifest{}, nil
 	}
-	if err != nil {
-		return Manifest{}, err
+	var e *sdk.Error
+	if errors.As(err, &e) {
+		e.ID, e.Remedy = ErrManifest, "mend the file, or remove it"
 	}
-	m, err := ParseManifest(data)
-	if err != nil {
-		return Manifest{}, &sdk.Error{Code: sdk.InvalidArgument, Op: "read plugin", Err: fmt.Errorf("%s: %w", path, err)}
-	}
-	return m, nil
+	return m, err
 }
 
 // readBounded reads a file of at most limit bytes.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/sdk"
@@ -19,6 +20,8 @@ import (
 const (
 	ErrChecksum  = "plugin.checksum"
 	ErrNoProgram = "plugin.no-program"
+	ErrPlatform  = "plugin.platform"
+	ErrManifest  = "plugin.manifest"
 	ErrUntrusted = "plugin.untrusted"
 	ErrNotReady  = "plugin.not-ready"
 	ErrEnded     = "plugin.ended"
@@ -30,7 +33,9 @@ const (
 func Explanations() [][2]string {
 	return [][2]string{
 		{ErrChecksum, "A plugin's program isn't the one that was trusted. Its SHA-256 differs from the one in windlass.yaml, or from that of its installation, so it isn't started. If you have built or updated it yourself, write the new checksum; windlass plugin check prints it. Else find out who has changed it."},
-		{ErrNoProgram, "A plugin's program isn't there, or can't be run. The path in windlass.yaml is wrong, or the folder of plugins has a folder without a program of its name."},
+		{ErrNoProgram, "A plugin's program isn't there, or can't be run. The path in windlass.yaml is wrong, the folder of plugins has a folder without a program of its name, or the program may not be executed."},
+		{ErrPlatform, "A plugin's program isn't for this system. It was built for another operating system or architecture, which the message names beside this one. Build or fetch it for this one; windlass plugin install takes the right one from an index."},
+		{ErrManifest, "A plugin's plugin.json can't be read. It stands beside the program, and is JSON with name, version, author, description and iacServices. Without the file a plugin works; with one that is damaged it isn't started."},
 		{ErrUntrusted, "Others may change a plugin's program. It, or its folder, belongs to another user or may be written by others, who could run anything as you. Take it over with chown, or run chmod go-w on both."},
 		{ErrNotReady, "A plugin didn't get ready. Its process ended, or didn't say within its time where it can be reached. It must be a program made with a plugin SDK; the message has its last words, and keeper.log all of them."},
 		{ErrEnded, "A plugin has ended while it was needed. Its process crashed or was killed, or no longer answered and was ended. It is started again by the next call, at once the first time and then ever later. Its runs go on, and are taken up again. keeper.log has its last words."},
@@ -41,6 +46,9 @@ func Explanations() [][2]string {
 
 // receiptName is the file that an installation leaves beside the program.
 const receiptName = ".installed.json"
+
+// maxReceipt bounds that file, in bytes.
+const maxReceipt = 1 << 20
 
 // Receipt is what an installation noted.
 type Receipt struct {
@@ -54,7 +62,7 @@ type Receipt struct {
 func readReceipt(dir string) (Receipt, error) {
 	var r Receipt
 	path := filepath.Join(dir, receiptName)
-	data, err := readBounded(path, maxManifest)
+	data, err := readBounded(path, maxReceipt)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
@@ -102,10 +110,22 @@ func Verify(p config.Plugin) (sum string, err error) {
 	}
 	info, err := os.Stat(p.Path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		what, remedy := "no program "+p.Path, "mend plugins."+p.Name+".path in windlass.yaml"
+		if p.InFolder {
+			what = fmt.Sprintf("the folder %s has no program %s", filepath.Dir(p.Path), filepath.Base(p.Path))
+			remedy = "put it there, which windlass plugin install does from an index, or remove the folder"
+		}
+		return "", fail(sdk.NotFound, ErrNoProgram, remedy, errors.New(what))
 	case err != nil:
-		return "", fail(sdk.NotFound, ErrNoProgram, "mend plugins."+p.Name+".path, or install it", err)
+		return "", fail(sdk.FailedPrecondition, ErrNoProgram, "make it readable", err)
 	case !info.Mode().IsRegular():
 		return "", fail(sdk.InvalidArgument, ErrNoProgram, "name the program itself", fmt.Errorf("%s is no file", p.Path))
+	case info.Mode().Perm()&0o111 == 0 && runtime.GOOS != "windows":
+		return "", fail(sdk.FailedPrecondition, ErrNoProgram, "run chmod +x on it", fmt.Errorf("%s may not be executed", p.Path))
+	}
+	if why := elsewhere(p.Path); why != "" {
+		return "", fail(sdk.FailedPrecondition, ErrPlatform, "build or fetch it for this system", fmt.Errorf("%s %s", p.Path, why))
 	}
 	for _, at := range []string{p.Path, filepath.Dir(p.Path)} {
 		if why := changeable(at); why != "" {

@@ -172,16 +172,17 @@ func TestManifest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"name":"mine","version":"1.2.3","author":"me","description":"Does it.","iacServices":["x"],"capabilities":{"y":[]}}`)
-	want := plugin.Manifest{Name: "mine", Version: "1.2.3", Author: "me", Description: "Does it."}
+	write(`{"name":"mine","version":"1.2.3","author":"me","description":"Does it.","iacServices":["x"],"services":7,"capabilities":{"y":[],"iacServices":["z","x"]}}`)
+	want := plugin.Manifest{Name: "mine", Version: "1.2.3", Author: "me", Description: "Does it.", Services: []string{"x", "z"}}
 	m := must(plugin.ReadManifest(dir, "shell"))(t)
-	if m != want {
+	if !reflect.DeepEqual(m, want) {
 		t.Errorf("read %+v, want %+v", m, want)
 	}
 	conn := plugintest.Serve(t, func(r grpc.ServiceRegistrar) {
 		must(plugin.Register(r, fake.Driver(), plugin.WithManifest(m)))(t)
 	})
 	got := must(workflowpb.NewPluginServiceClient(conn).GetManifest(t.Context(), &emptypb.Empty{}))(t)
+	want.Services = nil // the registry has them
 	if sent := (plugin.Manifest{Name: got.GetName(), Version: got.GetVersion(), Author: got.GetAuthor(), Description: got.GetDescription()}); !reflect.DeepEqual(sent, want) {
 		t.Errorf("sent %+v, want %+v", sent, want)
 	}
@@ -191,4 +192,18 @@ func TestManifest(t *testing.T) {
 			t.Errorf("%.10q: %v", text, err)
 		}
 	}
+}
+
+// FuzzParseManifest: services are in order, each once.
+func FuzzParseManifest(f *testing.F) {
+	f.Add([]byte(`{"name": "a", "version": "1", "iacServices": ["b", "a"], "capabilities": {"iacServices": ["b"]}, "other": {}}`))
+	f.Add([]byte(`{"capabilities": []}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := plugin.ParseManifest(data)
+		for i, s := range m.Services {
+			if err != nil || i > 0 && m.Services[i-1] >= s {
+				t.Errorf("%q, %v", m.Services, err)
+			}
+		}
+	})
 }

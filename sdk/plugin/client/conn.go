@@ -100,7 +100,10 @@ func short(method string) string {
 // isn't named here counts as one that changes something.
 func changesNothing(method string) bool {
 	switch path.Base(method) {
-	case "Describe", "Info", "Check", "PrepareJob", "JobStatus", "JobStatuses", "FindJobs", "JobLogs", "WatchJobs", "ListOwned":
+	case "Describe", "Info", "Check",
+		"PrepareJob", "JobStatus", "JobStatuses", "FindJobs", "JobLogs", "WatchJobs", "ListOwned",
+		"ReadResource", "DiffResource", "HealthCheckResource", "SensitiveKeys", "TroubleshootResource",
+		"ListWorkloads", "WorkloadStatus", "TailLogs", "StreamMetrics":
 		return true
 	}
 	return false

@@ -1,0 +1,63 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestPluginStep: a step runs on a provider of a plugin as on any other: its output and
+// code are the job's, later steps use them, and what the plugin can't do is refused before
+// the first one starts.
+func TestPluginStep(t *testing.T) {
+	for _, keeper := range []string{"off", "on"} {
+		t.Run("keeper "+keeper, func(t *testing.T) {
+			t.Parallel()
+			p := withPlugin(t, keeper)
+			on := "    config: {exec_env: provider-ephemeral, provider: stage, image: any, command: "
+			p.write("steps.yaml", "steps:\n"+
+				"  - name: first\n    type: step.sandbox_exec\n"+on+"[echo, hello]}\n"+
+				"  - name: second\n    type: step.sandbox_exec\n"+on+"[echo, \"{{ .steps.first.stdout }}\", ;, exit, \"7\"]}\n")
+			out, code := p.do("step", "run", "steps.yaml")
+			if code != 7 || !strings.Contains(out, "hello\nhello") {
+				t.Errorf("exit %d: %s", code, out)
+			}
+			if out, code := p.do("ps", "-a", "--json"); code != 0 || strings.Count(out, `"provider": "stage"`) != 2 || !strings.Contains(out, `"nonzero_exit"`) {
+				t.Errorf("ps: exit %d: %s", code, out)
+			}
+			p.write("steps.yaml", "steps:\n"+
+				"  - name: first\n    type: step.sandbox_exec\n"+on+"[echo, early]}\n"+
+				"  - name: second\n    type: step.sandbox_exec\n"+strings.Replace(on, "image: any", "image: any, network: other", 1)+"[echo, late]}\n")
+			var errs strings.Builder
+			cmd := p.command("step", "run", "steps.yaml")
+			cmd.Stderr = &errs
+			got, _ := cmd.Output()
+			if code := cmd.ProcessState.ExitCode(); code != 125 || len(got) > 0 || !strings.Contains(errs.String(), "steps.yaml:") || !strings.Contains(errs.String(), "network") {
+				t.Errorf("what it can't do: exit %d, output %q, %s", code, got, errs.String())
+			}
+		})
+	}
+}
+
+// TestPluginConfig: a provider's config that the plugin doesn't take is told with its
+// place, and where to read on works.
+func TestPluginConfig(t *testing.T) {
+	p := withPlugin(t, "off")
+	p.write("windlass.yaml", "providers:\n  stage: {kind: pretend, config: {evidense: 1h}}\n")
+	out, code := p.do("provider", "describe", "stage")
+	if code != 0 || !strings.Contains(out, "Not opened") || !strings.Contains(out, "evidence") || !strings.Contains(out, "CONFIG") {
+		t.Errorf("describe: exit %d: %s", code, out)
+	}
+	if out, code := p.do("provider", "describe", "pretend"); code != 0 || !strings.Contains(out, "CONFIG") {
+		t.Errorf("describe the kind: exit %d: %s", code, out)
+	}
+	var errs strings.Builder
+	cmd := p.command("run", "--on", "stage", "--image", "any", "--", "echo")
+	cmd.Stderr = &errs
+	_ = cmd.Run() // its exit code is judged
+	if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), "windlass.yaml:2:35: providers.stage.config.evidense") ||
+		!strings.Contains(errs.String(), "`windlass provider describe stage` shows what the plugin pretend takes") {
+		t.Errorf("run: exit %d: %s", code, errs.String())
+	}
+}
