@@ -41,10 +41,18 @@ func providers() ([]byte, error) {
 		}
 		caps = append(caps, cells)
 	}
+	jobs := []string{""}
+	for _, d := range drivers {
+		if able[d.Kind][sdk.Runner().String()] {
+			jobs = append(jobs, code(d.Kind))
+		}
+	}
 	for _, g := range guaranteeRows() {
 		cells := []string{g.name}
 		for _, d := range drivers {
-			cells = append(cells, g.words(d.Guarantees))
+			if able[d.Kind][sdk.Runner().String()] {
+				cells = append(cells, g.words(d.Guarantees))
+			}
 		}
 		guarantees = append(guarantees, cells)
 	}
@@ -65,11 +73,11 @@ func providers() ([]byte, error) {
 	}
 	var kinds []string
 	for _, d := range drivers {
-		kinds = append(kinds, kindText(d))
+		kinds = append(kinds, kindText(d, able[d.Kind][sdk.Runner().String()]))
 	}
 	return render("providers.md", map[string]string{
 		"Capabilities": table(head, caps),
-		"Guarantees":   table(head, guarantees),
+		"Guarantees":   table(jobs, guarantees),
 		"Workloads":    table(live, workloads),
 		"Kinds":        strings.Join(kinds, "\n"),
 	})
@@ -146,6 +154,8 @@ func made(kind string) (json.RawMessage, map[string]string) {
 			map[string]string{"AZURE_TENANT_ID": "docgen", "AZURE_CLIENT_ID": "docgen", "AZURE_CLIENT_SECRET": "docgen"}
 	case "aws-batch":
 		return json.RawMessage(`{"region":"us-east-1","account":"123456789012","queue":"jobs"}`), aws
+	case "compose":
+		return json.RawMessage(`{"project":"docgen"}`), nil
 	case "digitalocean":
 		return nil, map[string]string{"DIGITALOCEAN_TOKEN": "docgen"}
 	}
@@ -309,10 +319,21 @@ func guaranteeRows() []guaranteeRow {
 func underscores(s string) string { return strings.ReplaceAll(s, "_", " ") }
 
 // kindText is the part about one kind.
-func kindText(d sdk.Driver) string {
+func kindText(d sdk.Driver, jobs bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s\n\n", code(d.Kind), d.Doc)
 	b.WriteString("Its own settings, under `config:` of a provider:\n\n" + schemaTable(d.Config))
+	if jobs {
+		jobText(&b, d)
+	}
+	for _, t := range d.Resources {
+		b.WriteString(resourceText(t))
+	}
+	return b.String()
+}
+
+// jobText describes what a job may say.
+func jobText(b *strings.Builder, d sdk.Driver) {
 	b.WriteString("\nOptions of a job:\n\n" + schemaTable(d.Options))
 	b.WriteString("\nFields of a job:\n\n")
 	var rows [][]string
@@ -330,10 +351,6 @@ func kindText(d sdk.Driver) string {
 	} else {
 		b.WriteString(table([]string{"Field", "What is honoured"}, rows))
 	}
-	for _, t := range d.Resources {
-		b.WriteString(resourceText(t))
-	}
-	return b.String()
 }
 
 // resourceText describes a type of resources.

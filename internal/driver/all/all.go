@@ -9,6 +9,7 @@ import (
 	"github.com/windlass-run/windlass/internal/driver/argo"
 	"github.com/windlass-run/windlass/internal/driver/batch"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
+	"github.com/windlass-run/windlass/internal/driver/compose"
 	"github.com/windlass-run/windlass/internal/driver/docker"
 	"github.com/windlass-run/windlass/internal/driver/ecs"
 	"github.com/windlass-run/windlass/internal/driver/kubernetes"
@@ -20,5 +21,5 @@ import (
 // Drivers returns every driver of this program.
 func Drivers() []sdk.Driver {
 	amazon := &logtail.Account{}
-	return []sdk.Driver{local.Driver(), docker.Driver(), kubernetes.Driver(), argo.Driver(), ecs.DriverWith(amazon), batch.DriverWith(amazon), cloudrun.Driver(), aci.Driver(), appplatform.Driver(), fake.Driver()}
+	return []sdk.Driver{local.Driver(), docker.Driver(), compose.Driver(), kubernetes.Driver(), argo.Driver(), ecs.DriverWith(amazon), batch.DriverWith(amazon), cloudrun.Driver(), aci.Driver(), appplatform.Driver(), fake.Driver()}
 }

@@ -14,7 +14,7 @@ func TestDrivers(t *testing.T) {
 		}
 		seen[d.Kind] = true
 	}
-	for _, kind := range []string{"local", "docker", "kubernetes", "argo", "aws-ecs", "aws-batch", "gcp-cloudrun", "azure-aci", "digitalocean", "fake"} {
+	for _, kind := range []string{"local", "docker", "compose", "kubernetes", "argo", "aws-ecs", "aws-batch", "gcp-cloudrun", "azure-aci", "digitalocean", "fake"} {
 		if !seen[kind] {
 			t.Errorf("no driver of kind %s", kind)
 		}

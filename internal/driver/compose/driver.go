@@ -45,8 +45,6 @@ func Driver() sdk.Driver {
 // container where it stands; it keeps those that it stops.
 func guarantees(secrets sdk.SecretDelivery) sdk.Guarantees {
 	return sdk.Guarantees{
-		Argv:    sdk.ArgvExact,
-		Logs:    sdk.LogGuarantee{Fidelity: sdk.LogBytes, Apart: true, Live: true},
 		Secrets: secrets,
 		Workload: sdk.WorkloadGuarantees{
 			Ops:      sdk.OpGuarantee{By: sdk.OpInHistory},
