@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest"
@@ -180,3 +182,36 @@ func (l *live) autoscaler(path sdk.WorkloadPath, minimum, maximum int) map[strin
 	return map[string]any{"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": map[string]any{"name": path.Name()},
 		"spec": map[string]any{"scaleTargetRef": target, "minReplicas": minimum, "maxReplicas": maximum}}
 }
+
+// scriptedLive is a namespace of an API server in this process.
+type scriptedLive struct {
+	*live
+	api *apiServer
+}
+
+func newScriptedLive(t testing.TB) *scriptedLive {
+	t.Helper()
+	api := newAPIServer()
+	return &scriptedLive{newLive("jobs", "deployment", kubeconfig(t, drivertest.Serve(t, api), "jobs"), api.serve.Plan, api.serve.Recorder), api}
+}
+
+func (l *scriptedLive) make(replicas int) sdk.WorkloadPath {
+	name := l.name()
+	l.api.add("deployments", l.ns, l.manifest(name, replicas))
+	return l.path(name)
+}
+
+func (l *scriptedLive) suite() workloadtest.Harness {
+	h := l.harness()
+	h.Make = func(_ workloadtest.T, replicas int) sdk.WorkloadPath { return l.make(replicas) }
+	h.Autoscale = func(_ workloadtest.T, path sdk.WorkloadPath, minimum, maximum int) {
+		l.api.add("horizontalpodautoscalers", l.ns, l.autoscaler(path, minimum, maximum))
+	}
+	h.Poll = 10 * time.Millisecond
+	return h
+}
+
+// TestLive is the suite of live workloads on an API server in this process.
+func TestLive(t *testing.T) { workloadtest.Run(t, newScriptedLive(t).suite()) }
+
+func fmtOf(vs ...any) string { return fmt.Sprintf("%+v", vs) }

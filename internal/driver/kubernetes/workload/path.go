@@ -52,6 +52,11 @@ func (r ref) object() string { return string(r.kind) + " " + r.namespace + "/" +
 
 // parse takes a path apart.
 func (w *Workloads) parse(op string, p sdk.WorkloadPath) (ref, error) {
+	return w.parsePath(op, w.c.Session.Namespace, p)
+}
+
+// parsePath is parse, with a namespace for examples.
+func (w *Workloads) parsePath(op, namespace string, p sdk.WorkloadPath) (ref, error) {
 	bad := func(format string, args ...any) (ref, error) {
 		e := w.fail(sdk.InvalidArgument, op, format, args...)
 		e.Field = "target"
@@ -62,7 +67,7 @@ func (w *Workloads) parse(op string, p sdk.WorkloadPath) (ref, error) {
 	}
 	parts := p.Segments()
 	if len(parts) != 3 {
-		return bad("%q isn't NAMESPACE/KIND/NAME, such as %s/deployment/api", p, w.c.Session.Namespace)
+		return bad("%q isn't NAMESPACE/KIND/NAME, such as %s/deployment/api", p, namespace)
 	}
 	r := ref{parts[0], kind(parts[1]), parts[2]}
 	switch r.kind {
