@@ -112,11 +112,15 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestF98NoCapabilityThatRestarts: what would run a container again isn't offered.
-func TestF98NoCapabilityThatRestarts(t *testing.T) {
+// TestF98Capabilities has what container groups can do, and no more: nothing that
+// would run a job's container again, and no Scaler, for a group has no replicas.
+func TestF98Capabilities(t *testing.T) {
 	g := guarantees(config{}.filled())
 	if g.Submit.By != sdk.SubmitBySearch || g.Deadline.Native || g.Grace.Supported || g.Evidence != 0 || g.Secrets != sdk.SecretSealed || g.Argv != sdk.ArgvOneList {
 		t.Errorf("guarantees %+v", g)
+	}
+	if l := g.Workload; l.Restart != sdk.RestartReplaces || l.Stop != sdk.StopStops || l.Compares || l.Ops.By != sdk.OpOnObject || l.Exec.ExitCode {
+		t.Errorf("guarantees for workloads %+v", l)
 	}
 	p, err := Driver().Open(t.Context(), sdk.OpenRequest{Name: "x", Credentials: pocketCredentials(),
 		Config: []byte(`{"subscription":"00000000-1111-2222-3333-444444444444","resource_group":"rg","location":"West Europe"}`)})
@@ -124,7 +128,8 @@ func TestF98NoCapabilityThatRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Close() }()
-	want := []string{"JobRunner", "JobFinder", "JobCanceler", "JobCleaner", "JobLogger", "OwnedLister", "ExpiryRenewer"}
+	want := []string{"JobRunner", "JobFinder", "JobCanceler", "JobCleaner", "JobLogger", "OwnedLister", "ExpiryRenewer",
+		"WorkloadLister", "WorkloadStatuser", "Starter", "Stopper", "Restarter", "Configurer", "Execer", "LogTailer", "MetricStreamer"}
 	if got := sdk.CapabilityNames(p); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("capabilities %v, want %v", got, want)
 	}

@@ -34,11 +34,13 @@ func TestWorkloadSuite(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute: left out by -short")
 	}
+	t.Parallel() // it mostly waits
 	workloadtest.Run(t, workloadWorld(t, withShell()).workloads())
 }
 
-// TestWorkloadSuitePlain tries what differs where there is no shell: F91.
+// TestF91WorkloadSuitePlain tries what differs where there is no shell: F91.
 func TestF91WorkloadSuitePlain(t *testing.T) {
+	t.Parallel() // it mostly waits
 	h := workloadWorld(t, nil).workloads()
 	h.Commands = workloadtest.Commands{Exit: func(int) sdk.Argv { return sdk.Argv{"true"} }}
 	h.Only = []string{"exec-code", "exec-instance", "exec-absent", "exec-cut"}

@@ -195,7 +195,7 @@ func (o *Operator) again(ctx context.Context, op string, w at, m mark, g *arm.Co
 			return false, sdk.OpResult{}, nil
 		}
 		if err := sdk.SystemClock().Sleep(ctx, repeatLook); err != nil {
-			return false, sdk.OpResult{}, o.fail(sdk.CodeOf(err), op, fmt.Errorf("the operation was begun before, and its effect isn't shown yet: %w", err))
+			return false, sdk.OpResult{}, o.fail(sdk.CodeOf(ctx.Err()), op, fmt.Errorf("the operation was begun before, and its effect isn't shown yet: %w", ctx.Err()))
 		}
 		var err error
 		if g, err = o.get(ctx, op, w); err != nil {

@@ -62,7 +62,7 @@ func (o *Operator) TailLogs(ctx context.Context, r sdk.TailLogsRequest) iter.Seq
 				return
 			}
 			if err := sdk.SystemClock().Sleep(ctx, o.LogPoll); err != nil {
-				yield(sdk.WorkloadLogItem{}, o.fail(sdk.CodeOf(err), opLogs, err))
+				yield(sdk.WorkloadLogItem{}, o.fail(sdk.CodeOf(ctx.Err()), opLogs, ctx.Err()))
 				return
 			}
 		}

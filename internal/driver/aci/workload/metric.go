@@ -48,7 +48,7 @@ func (o *Operator) StreamMetrics(ctx context.Context, r sdk.StreamMetricsRequest
 				}
 			}
 			if err := sdk.SystemClock().Sleep(ctx, every); err != nil {
-				yield(sdk.MetricItem{}, o.fail(sdk.CodeOf(err), opMetrics, err))
+				yield(sdk.MetricItem{}, o.fail(sdk.CodeOf(ctx.Err()), opMetrics, ctx.Err()))
 				return
 			}
 		}
