@@ -249,7 +249,8 @@ func clone(d *definition) *ecs.RegisterTaskDefinitionInput {
 		EnableFaultInjection: d.EnableFaultInjection, EphemeralStorage: d.EphemeralStorage, ExecutionRoleArn: d.ExecutionRoleArn,
 		InferenceAccelerators: d.InferenceAccelerators, IpcMode: d.IpcMode, NetworkMode: d.NetworkMode, PidMode: d.PidMode,
 		PlacementConstraints: d.PlacementConstraints, ProxyConfiguration: d.ProxyConfiguration, RequiresCompatibilities: d.RequiresCompatibilities,
-		RuntimePlatform: d.RuntimePlatform, TaskRoleArn: d.TaskRoleArn, Volumes: d.Volumes}
+		RuntimePlatform: d.RuntimePlatform, TaskRoleArn: d.TaskRoleArn, Volumes: d.Volumes,
+		TrustedExecutionConfiguration: d.TrustedExecutionConfiguration}
 	for _, t := range d.tags {
 		if !strings.HasPrefix(strings.ToLower(str(t.Key)), "aws:") { // AWS's own can't be set
 			in.Tags = append(in.Tags, t)
