@@ -135,6 +135,50 @@ func TestF97Conflict(t *testing.T) {
 	}
 }
 
+// TestGlance: a change right behind a status is one call; where the status is of
+// before somebody else's change, that one stands, and what it makes of ours is told.
+func TestGlance(t *testing.T) {
+	s := newServices(t)
+	path := s.deploy(s.tt, &runpb.Service{Template: up(), Scaling: byHand(1)})
+	look := func() {
+		t.Helper()
+		if _, err := s.p.WorkloadStatus(t.Context(), sdk.WorkloadStatusRequest{Path: path}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scale := func(n int) sdk.OpResult {
+		t.Helper()
+		r, err := s.p.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: op(path), Replicas: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Op
+	}
+	s.settled(path)
+	look()
+	reads, writes := s.Count("run:GetService"), s.Count("run:UpdateService")
+	scale(2)
+	if r, w := s.Count("run:GetService")-reads, s.Count("run:UpdateService")-writes; r != 0 || w != 1 {
+		t.Errorf("%d reads and %d writes behind a status", r, w)
+	}
+	look()
+	s.update(s.tt, path, func(v *runpb.Service) { v.Scaling, v.Labels = byHand(3), map[string]string{"theirs": "1"} })
+	if r := scale(3); r.Changed {
+		t.Error("a scale to what is there says that something changed")
+	}
+	look()
+	s.update(s.tt, path, func(v *runpb.Service) { v.Labels = map[string]string{"theirs": "2"} })
+	if r := scale(3); r.Changed {
+		t.Error("a scale to what is there says that something changed")
+	}
+	look()
+	s.update(s.tt, path, func(v *runpb.Service) { v.Labels = map[string]string{"theirs": "3"} })
+	scale(1)
+	if v := s.get(s.tt, path); v.GetLabels()["theirs"] != "3" || v.GetScaling().GetManualInstanceCount() != 1 {
+		t.Errorf("the service is %v", v)
+	}
+}
+
 // TestF95Automatic: the autoscaler's service is stopped when told, and a start gives
 // it back to the autoscaler with its bounds.
 func TestF95Automatic(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"path"
+	"sync"
+	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	"cloud.google.com/go/run/apiv2/runpb"
@@ -31,34 +33,43 @@ type change struct {
 
 // apply carries a change out. It returns the service as it is then, as far as the
 // reply tells.
+//
+// It is first decided on what a status has just read, where there is such a read:
+// the etag goes along, so that the call is refused if anything came between. Where
+// that leads to no call, the decision is made anew on a read of its own.
 func (w *Workloads) apply(ctx context.Context, ch change) (sdk.OpResult, *runpb.Service, error) {
 	id, err := w.parse(ctx, ch.op, ch.req.Path)
 	if err != nil {
 		return sdk.OpResult{}, nil, err
 	}
+	v := w.recent.take(id, w.r.Clock.Now())
 	for n := 0; ; n++ {
-		res, v, err := w.try(ctx, ch, id)
+		read := v == nil || ch.req.DryRun
+		if read {
+			if v, err = w.get(ctx, ch.op, id); err != nil {
+				return sdk.OpResult{}, nil, err
+			}
+		}
+		res, after, sent, err := w.try(ctx, ch, v)
 		// https://google.aip.dev/154
-		if sdk.CodeOf(err) == sdk.Aborted && n < rereads {
+		if sent && sdk.CodeOf(err) == sdk.Aborted && n < rereads || !sent && !read {
+			v = nil
 			continue
 		}
-		return res, v, err
+		return res, after, err
 	}
 }
 
-func (w *Workloads) try(ctx context.Context, ch change, id string) (sdk.OpResult, *runpb.Service, error) {
-	v, err := w.get(ctx, ch.op, id)
-	if err != nil {
-		return sdk.OpResult{}, nil, err
-	}
-	res := sdk.OpResult{Generation: generation(v), Trace: traceOf(v)}
+// try decides a change on v, and sends it.
+func (w *Workloads) try(ctx context.Context, ch change, v *runpb.Service) (res sdk.OpResult, after *runpb.Service, sent bool, err error) {
+	res = sdk.OpResult{Generation: generation(v), Trace: traceOf(v)}
 	if v.GetAnnotations()[annotationOp] == ch.req.OpID.String() {
 		res.Changed, res.Rollout = true, res.Generation
-		return res, v, nil // it was carried out before
+		return res, v, false, nil // it was carried out before
 	}
 	st := w.judge(v)
 	if err := ch.req.Expect.Check(ch.op, st); err != nil {
-		return sdk.OpResult{}, nil, err
+		return sdk.OpResult{}, nil, false, err
 	}
 	next := proto.CloneOf(v)
 	if next.Annotations = maps.Clone(next.GetAnnotations()); next.Annotations == nil {
@@ -69,13 +80,13 @@ func (w *Workloads) try(ctx context.Context, ch change, id string) (sdk.OpResult
 	}
 	args, err := ch.edit(next, st)
 	if err != nil || args == nil {
-		return res, v, err
+		return res, v, false, err
 	}
 	if a := st.Autoscaler; a != nil && ch.count {
 		if !ch.req.AgainstAutoscaler {
 			e := w.fail(sdk.FailedPrecondition, ch.op, "%s is scaled by %s between %d and %d instances", st.Path, a.Name, a.Min, a.Max)
 			e.ID, e.Remedy = sdk.ErrAutoscaler, "change the service's minimum and maximum, or repeat the command with --against-autoscaler, which turns manual scaling on"
-			return sdk.OpResult{}, nil, e
+			return sdk.OpResult{}, nil, false, e
 		}
 		res.Warnings = append(res.Warnings, "the service has manual scaling now: it no longer follows its requests")
 	}
@@ -84,20 +95,59 @@ func (w *Workloads) try(ctx context.Context, ch change, id string) (sdk.OpResult
 	req := &runpb.UpdateServiceRequest{Service: next, ForceNewRevision: ch.anew}
 	if ch.req.DryRun {
 		return sdk.OpResult{Changed: true, Generation: res.Generation, Warnings: res.Warnings,
-			Calls: []sdk.PlannedCall{{Name: "run.projects.locations.services.patch", Object: next.GetName(), Args: args}}}, v, nil
+			Calls: []sdk.PlannedCall{{Name: "run.projects.locations.services.patch", Object: next.GetName(), Args: args}}}, v, false, nil
 	}
 	op, err := call(ctx, w, w.r.Writes, ch.op, func(ctx context.Context) (*longrunningpb.Operation, error) {
 		return w.r.Services.UpdateService(ctx, req)
 	})
 	if err != nil {
-		return sdk.OpResult{}, nil, err
+		return sdk.OpResult{}, nil, true, err
 	}
-	after := accepted(op, next)
+	after = accepted(op, next)
 	res.Changed, res.Generation = true, ""
 	if after.GetGeneration() > v.GetGeneration() {
 		res.Generation, res.Rollout = generation(after), generation(after)
 	}
-	return res, after, nil
+	return res, after, true, nil
+}
+
+// recent are services as a status has just read them. The zero value is ready.
+type recent struct {
+	mu sync.Mutex
+	m  map[string]glance
+}
+
+type glance struct {
+	v  *runpb.Service
+	at time.Time
+}
+
+const (
+	// fresh is how old a glance may be; an older one would mostly be refused.
+	fresh = 2 * time.Second
+	// maxGlances bounds the memory.
+	maxGlances = 1000
+)
+
+func (r *recent) put(id string, v *runpb.Service, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.m == nil || len(r.m) >= maxGlances {
+		r.m = map[string]glance{}
+	}
+	r.m[id] = glance{v, now}
+}
+
+// take returns a service for one decision, nil where it wasn't read just now.
+func (r *recent) take(id string, now time.Time) *runpb.Service {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g := r.m[id]
+	delete(r.m, id)
+	if now.Sub(g.at) > fresh {
+		return nil
+	}
+	return g.v
 }
 
 // accepted is the service in an operation's metadata, else as it was sent.

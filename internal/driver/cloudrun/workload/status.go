@@ -74,6 +74,7 @@ func (w *Workloads) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequ
 	if err != nil {
 		return sdk.WorkloadStatusResult{}, err
 	}
+	w.recent.put(id, v, w.r.Clock.Now())
 	res := sdk.WorkloadStatusResult{Status: w.judge(v)}
 	st := &res.Status
 	if st.Rollout == sdk.RolloutFailed {

@@ -71,6 +71,7 @@ type Region struct {
 type Workloads struct {
 	r      Region
 	limits limits
+	recent recent
 }
 
 var (
