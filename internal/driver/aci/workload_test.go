@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
@@ -314,6 +315,33 @@ func TestWorkloadSpec(t *testing.T) {
 	if *g.Properties.RestartPolicy != arm.ContainerGroupRestartPolicyAlways || *g.Properties.IPAddress.Type != arm.ContainerGroupIPAddressTypePublic || len(g.Properties.IPAddress.Ports) != 2 ||
 		len(c.Ports) != 2 || *c.Resources.Requests.CPU != 2 || *c.Resources.Requests.MemoryInGB != 2 || deref(g.Tags["team"]) != "a" || g.Tags[sdk.LabelRun] != nil {
 		t.Errorf("made %+v", g.Properties)
+	}
+}
+
+// TestF102MetricsWarm says that there is nothing yet, and takes no zero for a
+// measurement.
+func TestF102MetricsWarm(t *testing.T) {
+	t.Parallel()
+	w := workloadWorld(t, nil)
+	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.MetricDelay, k.MetricZeros = time.Hour, true })
+	p := w.Open()
+	w.up(providertest.Testing(t), "web", 1)
+	warming := 0
+	for it, err := range p.StreamMetrics(t.Context(), sdk.StreamMetricsRequest{Paths: []sdk.WorkloadPath{path("web")}, Interval: 10 * time.Millisecond}) {
+		switch {
+		case err != nil || it.Failed != nil:
+			t.Fatal(err, it.Failed)
+		case it.Warming != "" && it.Instance == "main-0":
+			if warming++; warming == 3 {
+				w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.MetricDelay = 0 })
+			}
+			continue
+		case warming < 3:
+			t.Fatalf("a sample of what isn't measured yet: %+v", it.Sample)
+		case it.Sample.Memory == nil || *it.Sample.Memory < 4096 || it.Sample.Restarts == nil:
+			t.Errorf("a sample of %+v", it.Sample)
+		}
+		return
 	}
 }
 

@@ -77,6 +77,10 @@ type Knobs struct {
 	RestartDropsLog bool
 	// MeterEvery is how often a container is measured; 0 means every 5 s.
 	MeterEvery time.Duration
+	// MetricZeros shows a minute of which nothing is known with values of zero, as
+	// the real ones have been seen to:
+	// https://github.com/Azure/azure-libraries-for-net/issues/499
+	MetricZeros bool
 	// MetricDelay is how long a measurement takes to be shown.
 	MetricDelay time.Duration
 	// EndedLogSmall keeps as little of a log when its container has ended by

@@ -166,6 +166,9 @@ func (s *Server) points(m measure, q query, readings []reading) []*armmonitor.Me
 			}
 		}
 		p := &armmonitor.MetricValue{TimeStamp: to.Ptr(at.UTC())}
+		if len(values) == 0 && s.knobs.MetricZeros {
+			values = []float64{0}
+		}
 		if len(values) > 0 {
 			sum := 0.0
 			for _, v := range values {

@@ -104,40 +104,54 @@ func (o *Operator) samples(ctx context.Context, w at) (map[string]*sdk.MetricSam
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]*sdk.MetricSample{}
+	all := map[string]map[time.Time]*sdk.MetricSample{}
 	for _, m := range res.Value {
 		if m == nil || m.Name == nil {
 			continue
 		}
 		for _, series := range m.Timeseries {
 			name := containerOf(series)
-			for _, p := range newestOf(series) {
-				s := out[name]
-				if s == nil || p.TimeStamp.After(s.At) {
-					s = &sdk.MetricSample{At: p.TimeStamp.UTC()}
-					out[name] = s
-				}
-				if p.TimeStamp.Equal(s.At) {
-					fill(s, deref(m.Name.Value), *p.Average)
-				}
+			if all[name] == nil {
+				all[name] = map[time.Time]*sdk.MetricSample{}
 			}
+			gather(all[name], deref(m.Name.Value), series)
 		}
 	}
-	for name, s := range out {
-		if s.CPU == nil && s.Memory == nil {
-			delete(out, name)
+	out := map[string]*sdk.MetricSample{}
+	for name, minutes := range all {
+		for at, s := range minutes {
+			if s.Memory != nil && (out[name] == nil || at.After(out[name].At)) {
+				out[name] = s
+			}
 		}
 	}
 	return out, nil
 }
 
-func fill(s *sdk.MetricSample, name string, value float64) {
-	n := int64(math.Round(value))
-	switch {
-	case is(name, metricCPU) && n >= 0:
-		s.CPU = &n
-	case is(name, metricMemory) && n > 0: // none that runs uses none: it wasn't measured
-		s.Memory = &n
+// gather adds a series to the samples of its container. Azure Monitor may write zero
+// for a minute that it has nothing of yet; no container that runs uses no memory, so
+// that a minute counts by that.
+// https://github.com/Azure/azure-libraries-for-net/issues/499
+func gather(minutes map[time.Time]*sdk.MetricSample, name string, series *armmonitor.TimeSeriesElement) {
+	if series == nil {
+		return
+	}
+	for _, p := range series.Data {
+		if p == nil || p.Average == nil || p.TimeStamp == nil {
+			continue
+		}
+		at := p.TimeStamp.UTC()
+		s := minutes[at]
+		if s == nil {
+			s = &sdk.MetricSample{At: at}
+			minutes[at] = s
+		}
+		switch n := int64(math.Round(*p.Average)); {
+		case is(name, metricCPU) && n >= 0:
+			s.CPU = &n
+		case is(name, metricMemory) && n > 0:
+			s.Memory = &n
+		}
 	}
 }
 
@@ -152,17 +166,4 @@ func containerOf(s *armmonitor.TimeSeriesElement) string {
 		}
 	}
 	return ""
-}
-
-// newestOf is a series' newest value as a list, empty for none.
-func newestOf(s *armmonitor.TimeSeriesElement) []*armmonitor.MetricValue {
-	if s == nil {
-		return nil
-	}
-	for i := len(s.Data) - 1; i >= 0; i-- {
-		if p := s.Data[i]; p != nil && p.Average != nil && p.TimeStamp != nil {
-			return s.Data[i : i+1]
-		}
-	}
-	return nil
 }
