@@ -26,17 +26,27 @@ func (r *Resolver) scheme(ctx context.Context, name string) (Scheme, bool) {
 	return s, ok
 }
 
-// Bind returns a provider whose launches resolve references by the schemes
-// that of gives for their run; nil schemes leave it to the resolver that the
-// provider was opened with, which is [Elsewhere] where others' runs are driven.
+// Bind returns a provider whose launches, and whose changes of live workloads that
+// may name secrets, resolve references by the schemes that of gives for their run
+// or operation; nil schemes leave it to the resolver that the provider was opened
+// with, which is [Elsewhere] where others' runs are driven.
 func Bind(p sdk.Provider, of func(run sdk.ID) map[string]Scheme) sdk.Provider {
-	jr, ok := sdk.Of(p, sdk.Runner())
-	if !ok {
+	with := map[string]any{}
+	if c, ok := sdk.Of(p, sdk.Runner()); ok {
+		with[sdk.Runner().String()] = bound{c, of}
+	}
+	if c, ok := sdk.Of(p, sdk.WorkloadStarts()); ok {
+		with[sdk.WorkloadStarts().String()] = boundStarter{c, of}
+	}
+	if c, ok := sdk.Of(p, sdk.WorkloadConfigs()); ok {
+		with[sdk.WorkloadConfigs().String()] = boundConfigurer{c, of}
+	}
+	if len(with) == 0 {
 		return p
 	}
-	out, err := sdk.Decorate(p, map[string]any{sdk.Runner().String(): bound{jr, of}})
+	out, err := sdk.Decorate(p, with)
 	if err != nil {
-		return p // not reached: it has the capability, and bound implements it
+		return p // not reached: it has the capabilities, and these implement them
 	}
 	return out
 }
@@ -46,7 +56,21 @@ type bound struct {
 	of func(run sdk.ID) map[string]Scheme
 }
 
-var _ sdk.JobRunner = bound{}
+type boundStarter struct {
+	sdk.Starter
+	of func(run sdk.ID) map[string]Scheme
+}
+
+type boundConfigurer struct {
+	sdk.Configurer
+	of func(run sdk.ID) map[string]Scheme
+}
+
+var (
+	_ sdk.JobRunner  = bound{}
+	_ sdk.Starter    = boundStarter{}
+	_ sdk.Configurer = boundConfigurer{}
+)
 
 func (b bound) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk.Launch, error) {
 	return b.JobRunner.PrepareJob(Own(ctx, b.of(r.RunID)), r)
@@ -54,4 +78,12 @@ func (b bound) PrepareJob(ctx context.Context, r sdk.PrepareJobRequest) (sdk.Lau
 
 func (b bound) RunJob(ctx context.Context, r sdk.RunJobRequest) (sdk.RunJobResult, error) {
 	return b.JobRunner.RunJob(Own(ctx, b.of(r.Launch.RunID)), r)
+}
+
+func (b boundStarter) StartWorkload(ctx context.Context, r sdk.StartWorkloadRequest) (sdk.StartWorkloadResult, error) {
+	return b.Starter.StartWorkload(Own(ctx, b.of(r.Op.OpID)), r)
+}
+
+func (b boundConfigurer) ApplyConfig(ctx context.Context, r sdk.ApplyConfigRequest) (sdk.ApplyConfigResult, error) {
+	return b.Configurer.ApplyConfig(Own(ctx, b.of(r.Op.OpID)), r)
 }

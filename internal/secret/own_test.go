@@ -100,6 +100,54 @@ func TestBind(t *testing.T) {
 	}
 }
 
+// operated resolves a reference when its workloads are changed.
+type operated struct {
+	sdk.Provider
+	resolve func(ctx context.Context)
+}
+
+func (o *operated) StartWorkload(ctx context.Context, _ sdk.StartWorkloadRequest) (sdk.StartWorkloadResult, error) {
+	o.resolve(ctx)
+	return sdk.StartWorkloadResult{}, nil
+}
+
+func (o *operated) ApplyConfig(ctx context.Context, _ sdk.ApplyConfigRequest) (sdk.ApplyConfigResult, error) {
+	o.resolve(ctx)
+	return sdk.ApplyConfigResult{}, nil
+}
+
+// TestBindWorkloads: changes that name secrets have the schemes of their operation.
+func TestBindWorkloads(t *testing.T) {
+	res := NewResolver(Elsewhere(), nil)
+	var got string
+	inner := &operated{resolve: func(ctx context.Context) {
+		v, err := res.ResolveSecret(ctx, "secret://env/TOKEN")
+		if got = string(v.Reveal()); err != nil {
+			got = "none"
+		}
+	}}
+	mine := sdk.ID{15: 1}
+	p := Bind(inner, func(op sdk.ID) map[string]Scheme {
+		if op == mine {
+			return envOf(map[string]string{"TOKEN": "mine"})
+		}
+		return nil
+	})
+	starts, ok := sdk.Of(p, sdk.WorkloadStarts())
+	configs, also := sdk.Of(p, sdk.WorkloadConfigs())
+	if !ok || !also || sdk.Has(p, sdk.Runner().String()) {
+		t.Fatalf("bound, it can do %q", sdk.CapabilityNames(p))
+	}
+	for id, want := range map[sdk.ID]string{mine: "mine", {15: 2}: "none"} {
+		if _, err := starts.StartWorkload(t.Context(), sdk.StartWorkloadRequest{Op: sdk.OpRequest{OpID: id}}); err != nil || got != want {
+			t.Errorf("start: %q, want %q", got, want)
+		}
+		if _, err := configs.ApplyConfig(t.Context(), sdk.ApplyConfigRequest{Op: sdk.OpRequest{OpID: id}}); err != nil || got != want {
+			t.Errorf("config: %q, want %q", got, want)
+		}
+	}
+}
+
 func TestKnow(t *testing.T) {
 	var r Redactor
 	for range 3 {

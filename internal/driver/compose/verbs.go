@@ -3,6 +3,7 @@ package compose
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -39,7 +40,7 @@ func (p *provider) StartWorkload(ctx context.Context, r sdk.StartWorkloadRequest
 		return p.create(ctx, r)
 	}
 	res, _, err := p.change(ctx, opStart, r.Op, verbStart, func(ctx context.Context, s *scene) (*plan, error) {
-		if s.desired() > 0 && s.anyLive() {
+		if slices.ContainsFunc(s.list, instance.live) {
 			return nil, nil
 		}
 		n := len(s.list)
@@ -90,7 +91,7 @@ func (p *provider) bring(ctx context.Context, op string, s *scene, n int) (*plan
 	if n > len(s.list) {
 		if drifted {
 			e := p.fail(sdk.FailedPrecondition, op, "the configuration of service %s has drifted: new containers would not be as those that are there", s.name)
-			e.Remedy = fmt.Sprintf("apply it first (`docker compose up --detach %s`, or any change by `windlass svc config`), or undo it in the project's files", s.name)
+			e.Remedy = "apply it first (" + p.applies(s) + "), or undo it in the project's files"
 			return nil, e
 		}
 		var err error
@@ -98,7 +99,7 @@ func (p *provider) bring(ctx context.Context, op string, s *scene, n int) (*plan
 			return nil, err
 		}
 	} else if drifted {
-		pl.warnings = append(pl.warnings, drifts(s))
+		pl.warnings = append(pl.warnings, p.drifts(s))
 	}
 	if want := s.service.replicas(); n != want {
 		pl.warnings = append(pl.warnings, fmt.Sprintf("the project's files say %d: the next `docker compose up` without --scale goes back to that", want))
@@ -108,9 +109,18 @@ func (p *provider) bring(ctx context.Context, op string, s *scene, n int) (*plan
 
 // drifts is what is said where a change leaves the containers' configuration as it
 // is though the files have another (F100).
-func drifts(s *scene) string {
-	return fmt.Sprintf("the configuration of %s has drifted since %s made, and this doesn't apply it: `docker compose up --detach %s` does, and so does any change by `windlass svc config`",
-		s.name, count(len(s.drift.recreate), "container was", "containers were"), s.name)
+func (p *provider) drifts(s *scene) string {
+	return fmt.Sprintf("the configuration of %s has drifted since %s made, and this doesn't apply it: %s does",
+		s.name, count(len(s.drift.recreate), "container was", "containers were"), p.applies(s))
+}
+
+// applies is how a person brings the files' configuration to a service. Compose
+// takes its settings along only where their file is named.
+func (p *provider) applies(s *scene) string {
+	if slices.Contains(s.model.files, p.layerPath(s.name)) {
+		return "any change by `windlass svc config`"
+	}
+	return fmt.Sprintf("`docker compose up --detach %s`, or any change by `windlass svc config`", s.name)
 }
 
 // RestartWorkload implements sdk.Restarter. It restarts the containers as they
@@ -124,22 +134,13 @@ func (p *provider) RestartWorkload(ctx context.Context, r sdk.RestartWorkloadReq
 		}
 		pl := &plan{args: []string{"restart", "--no-deps", s.name}, want: len(s.list)}
 		if len(s.drift.recreate) > 0 {
-			pl.warnings = append(pl.warnings, drifts(s))
+			pl.warnings = append(pl.warnings, p.drifts(s))
 		} else if s.drift.err != nil {
 			pl.warnings = append(pl.warnings, "whether the configuration has drifted can't be told: "+text(s.drift.err))
 		}
 		return pl, nil
 	})
 	return sdk.RestartWorkloadResult{Op: res}, err
-}
-
-func (s *scene) anyLive() bool {
-	for _, c := range s.list {
-		if c.live() {
-			return true
-		}
-	}
-	return false
 }
 
 // pullTime bounds the fetching of an image, which nobody waits for at a service
