@@ -75,6 +75,39 @@ func (p *program) clean(provider string) {
 	}
 }
 
+// TestRealWaitIsTold: why a pod doesn't start is told on stderr while it waits, by a run
+// and by a step, on both kinds; and no output is said to be missing of a job that never
+// ran. Of a job that does, the executor's lines stay in the record.
+func TestRealWaitIsTold(t *testing.T) {
+	t.Parallel()
+	p := onRealCluster(t, "off")
+	said := func(want int, args ...string) string {
+		cmd := p.command(args...)
+		var errs lockedBuffer
+		cmd.Stderr = &errs
+		_ = cmd.Run() // the code tells
+		if code := cmd.ProcessState.ExitCode(); code != want {
+			t.Errorf("%q: exit %d, want %d: %s", args, code, want, errs.String())
+		}
+		return errs.String()
+	}
+	p.write("waits.yaml", "steps:\n  - {name: a, type: step.sandbox_exec, config: {exec_env: ephemeral, image: \"nope.invalid/x:1\", image_entrypoint: [], command: [\"true\"], start_timeout: 8s}}\n")
+	for _, args := range [][]string{
+		{"run", "--on", "jobs", "--image", "nope.invalid/x:1", "--start-timeout", "8s", "--", "true"},
+		{"run", "--on", "flows", "--image", "nope.invalid/x:1", "--image-entrypoint", "", "--start-timeout", "8s", "--", "true"},
+		{"step", "run", "waits.yaml"},
+	} {
+		errs := said(125, args...)
+		if n := strings.Count(errs, "yet: image_pull: "); n != 1 || !strings.Contains(errs, "it waits up to its start time-out of 8s") || strings.Contains(errs, "isn't whole") {
+			t.Errorf("%q: told %d times: %s", args, n, errs)
+		}
+	}
+	if errs := said(0, "run", "--on", "flows", "--image", "busybox:local", "--image-entrypoint", "", "--", "true"); strings.Contains(errs, "level=") {
+		t.Errorf("a clean run says %s", errs)
+	}
+	p.clean("jobs")
+}
+
 // TestRealRun runs jobs with the real program on a real Kubernetes: output, code and
 // secret; a run whose command has gone, which the keeper holds; Ctrl-C, with the job's
 // last words; and nothing is left.

@@ -156,15 +156,16 @@ func (h *herald) see(run ledger.Run) {
 		h.say("run %s: %s answers again", run.ID.Short(), run.Provider)
 		h.told = ""
 	}
-	if run.Reason != sdk.ReasonQueued { // a queue that moves on is nothing to tell of
+	if run.Reason != "" && run.Reason != sdk.ReasonQueued { // a start or a queue that moves on is nothing to tell of
 		h.tellWait()
 	}
 }
 
-// tellWait tells why the run hasn't started, once for each reason.
+// tellWait tells why the run hasn't started, once for each reason. Words without a
+// reason tell no more than one before them.
 func (h *herald) tellWait() {
 	words := waitWords(h.run)
-	if words == "" || h.waits == h.run.Reason && h.waitsOf == h.run.Attempt {
+	if words == "" || h.waitsOf == h.run.Attempt && (h.run.Reason == "" || h.waits == h.run.Reason) {
 		return
 	}
 	h.waits, h.waitsOf = h.run.Reason, h.run.Attempt
@@ -208,14 +209,18 @@ func (h *herald) unanswered() bool {
 // waitWords say why a run hasn't started whose provider answers, and what bounds the
 // wait; empty where nothing keeps it.
 func waitWords(run ledger.Run) string {
-	if run.State != sdk.StatePending || run.Reason == "" || run.Reason == sdk.ReasonUnknown || !run.CancelAt.IsZero() || outageWords(run) != "" {
+	if run.State != sdk.StatePending || run.Reason == "" && run.Message == "" || run.Reason == sdk.ReasonUnknown || !run.CancelAt.IsZero() || outageWords(run) != "" {
 		return ""
 	}
 	bound := "it has no start time-out, so it waits until that changes"
 	if spec, err := sdk.DecodeSpec(run.Spec); err == nil && spec.StartTimeout > 0 {
 		bound = "it waits up to its start time-out of " + span(spec.StartTimeout)
 	}
-	return fmt.Sprintf("hasn't started on %s yet: %s%s; %s", run.Provider, run.Reason, strings.TrimSuffix(messageWords(run), "."), bound)
+	why := messageWords(run)
+	if run.Reason != "" {
+		why = ": " + string(run.Reason) + why
+	}
+	return fmt.Sprintf("hasn't started on %s yet%s; %s", run.Provider, strings.TrimSuffix(why, "."), bound)
 }
 
 // outageWords say that a run's provider gives no answer, or nothing of use, and

@@ -109,6 +109,10 @@ func TestWaitIsTold(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, "", "CreateContainerConfigError: no such Secret")
+		testwait.Until(t, soon, "words without a reason", func() bool {
+			return strings.Contains(w.err.String(), "yet: CreateContainerConfigError: no such Secret; it ")
+		})
 		s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, sdk.ReasonQueued, "by a lock")
 		testwait.Until(t, soon, "word of the queue", func() bool { return strings.Contains(w.err.String(), "yet: queued: by a lock; it ") })
 		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
