@@ -81,7 +81,7 @@ func optionsSchema() sdk.Schema {
 		}}},
 		{Name: "runtime", Type: sdk.TypeString, Doc: "The OCI runtime, one that the engine knows.", Default: "the engine's"},
 		{Name: "log_driver", Type: sdk.TypeString, Enum: []string{logLocal, logJSON}, Default: logLocal,
-			Doc: "How the engine keeps the output: local keeps any bytes; json-file replaces what is not UTF-8."},
+			Doc: "How the engine keeps the output: local keeps any bytes; json-file replaces what is not UTF-8. Engines up to 20.10 don't tell with local whether an output whose last line is longer than 16 KiB ended with a newline: it is shown with one."},
 		{Name: "log_max_size", Type: sdk.TypeInt, Min: minLogSize, Max: 1 << 60, Default: "no bound",
 			Doc: "How many bytes of output the engine keeps at most; the oldest go first, and the run's log says so."},
 		{Name: "init", Type: sdk.TypeBool, Default: "the engine's", Doc: "Put a small init process before the job, which passes signals on and reaps children."},

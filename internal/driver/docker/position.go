@@ -26,7 +26,7 @@ type place struct {
 	same, total int64
 	// open: the last record was a piece of a line that goes on.
 	open bool
-	// owed: a newline may be missing behind the last record (see logState).
+	// owed: a newline may be missing behind the last record (see tail.end).
 	owed bool
 }
 
