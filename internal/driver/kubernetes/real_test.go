@@ -163,7 +163,7 @@ func TestReal(t *testing.T) {
 		run  func(t *testing.T, c *cluster.Cluster)
 	}
 	checks := []check{{"many", realMany}, {"ends", realEnds}, {"sidecars", realSidecars}, {"memory", realMemory}, {"image", realImage},
-		{"unschedulable", realUnschedulable}, {"deadline", realDeadline}, {"cancel", realCancel}, {"kill", realKill}, {"secrets and profile", realSecrets}, {"deleted", realDeleted}}
+		{"unschedulable", realUnschedulable}, {"deadline", realDeadline}, {"cancel", realCancel}, {"kill", realKill}, {"secrets and profile", realSecrets}, {"deleted", realDeleted}, {"F54 progress bar", realF54ProgressBar}}
 	// What these name stands above, with more of what Kubernetes says.
 	own := []string{"exit-codes", "signal", "cancel-running", "cancel-twice", "cancel-grace", "concurrent", "oom", "secret-delivered"}
 	for i, names := range drivertest.RealShards(t, shards, own...) {

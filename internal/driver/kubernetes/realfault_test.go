@@ -157,3 +157,45 @@ func realKubelet(t *testing.T, c *cluster.Cluster) {
 	}
 	w.cleanUp(p, h)
 }
+
+// realF54ProgressBar: a line that a program draws over seconds, which the runtime keeps
+// in parts with stamps of their own, comes whole and once, followed and from any place on
+// where a read broke off.
+func realF54ProgressBar(t *testing.T, c *cluster.Cluster) {
+	w := newReal(t, c)
+	p := w.Open()
+	spec := shell(`echo begin; for i in 1 2 3 4 5 6 7 8 9 10; do printf '%s\r' "$BAR"; sleep 0.4; done; echo 100%; echo done; printf bye`)
+	bar := strings.Repeat("#", 17<<10)
+	spec.Env = sdk.Env{"BAR": bar}
+	h := w.Run(p, w.Plan(p, spec))
+	want := "begin\n" + strings.Repeat(bar+"\r", 10) + "100%\ndone\nbye"
+	var parts strings.Builder
+	var from *sdk.LogCursor
+	for over, reads := false, 0; !over; reads++ {
+		if reads > len(want) {
+			t.Fatal("it never ends")
+		}
+		for it, err := range p.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: h, Cursor: from, Follow: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if it.Entry != nil {
+				parts.Write(it.Entry.Data)
+				if it.Entry.LineEnd == sdk.LineEndStripped {
+					parts.WriteByte('\n')
+				}
+			}
+			if it.Cursor != nil {
+				from = it.Cursor
+			}
+			if over = it.End != nil; over || it.Entry != nil {
+				break // the next read goes on from here
+			}
+		}
+	}
+	whole, err := w.Follow(t.Context(), p, h, nil)
+	if err != nil || whole != want || parts.String() != want {
+		t.Errorf("%d bytes at once, %d in parts, want %d, %v", len(whole), parts.Len(), len(want), err)
+	}
+	w.cleanUp(p, h)
+}
