@@ -56,7 +56,9 @@ func pocketAWS(r cli.PocketRequest) (pocketCloud, error) {
 		url, role := "http://"+address, "arn:aws:iam::"+aws.Account+":role/execution"
 		return []cli.PocketProvider{
 			{Kind: "aws-ecs", Address: url, Config: []cli.PocketSetting{{Name: "region", Value: aws.Region}, {Name: "endpoint", Value: url},
-				{Name: "subnets", Value: []string{"subnet-0123456789abcdef0"}}, {Name: "execution_role", Value: role}, {Name: "log_quiet", Value: quiet}}},
+				{Name: "subnets", Value: []string{"subnet-0123456789abcdef0"}}, {Name: "execution_role", Value: role}, {Name: "log_quiet", Value: quiet},
+				// Commands in tasks need a role, and a look at what they use costs nothing here.
+				{Name: "task_role", Value: "arn:aws:iam::" + aws.Account + ":role/task"}, {Name: "metric_interval", Value: "1s"}}},
 			{Kind: "aws-batch", Address: url, Config: []cli.PocketSetting{{Name: "region", Value: aws.Region}, {Name: "endpoint", Value: url},
 				{Name: "queue", Value: batch.DefaultQueue}, {Name: "execution_role", Value: role}, {Name: "log_quiet", Value: quiet}}},
 		}

@@ -195,7 +195,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if action, ok := cloudwatch.Route(r.URL.Path); ok {
-		s.serveMetrics(w, r, awsjson.Call{Action: action, ID: id, At: s.o.Now()}, body)
+		s.serveMetrics(w, r, awsjson.Call{Action: action, ID: id, At: s.o.Now()}, body, false)
+		return
+	}
+	if action, ok := strings.CutPrefix(r.Header.Get("X-Amz-Target"), cloudwatch.Prefix+"."); ok {
+		s.serveMetrics(w, r, awsjson.Call{Action: action, ID: id, At: s.o.Now()}, body, true)
 		return
 	}
 	if batch.Serves(r.URL.Path) {
@@ -257,21 +261,24 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request, id string, b
 	})
 }
 
-// serveMetrics answers one call of CloudWatch, which speaks another protocol.
-func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request, call awsjson.Call, body []byte) {
-	name := "cloudwatch:" + call.Action
-	fault.Server{Plan: s.faults, Recorder: s.calls, Now: s.o.Now}.Serve(w, r, name, cloudwatch.Input(body), func() fault.Reply {
+// serveMetrics answers one call of CloudWatch, which speaks other protocols.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request, call awsjson.Call, body []byte, inJSON bool) {
+	name, do, fail, input := "cloudwatch:"+call.Action, s.metrics.Do, cloudwatch.Fail, cloudwatch.Input(body)
+	if inJSON {
+		do, fail, input = s.metrics.DoJSON, cloudwatch.FailJSON, body
+	}
+	fault.Server{Plan: s.faults, Recorder: s.calls, Now: s.o.Now}.Serve(w, r, name, input, func() fault.Reply {
 		scope, refused := s.authenticate(r, "monitoring:"+call.Action)
 		if refused == nil {
 			refused = s.limits.take(name, s.o.Now())
 		}
 		if refused != nil {
-			return cloudwatch.Fail(refused)
+			return fail(refused)
 		}
 		call.Region, call.AccessKey = scope.Region, scope.AccessKey
-		return s.metrics.Do(r.Context(), call, body)
+		return do(r.Context(), call, body)
 	}, func(f fault.Refusal) fault.Reply {
-		return cloudwatch.Fail(&awsjson.Error{Code: f.Code, Message: f.Message, Status: f.Status})
+		return fail(&awsjson.Error{Code: f.Code, Message: f.Message, Status: f.Status})
 	})
 }
 

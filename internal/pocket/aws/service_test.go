@@ -183,3 +183,64 @@ func cloudOf(t testing.TB, s *Server) *cloud {
 	c.connect("http://pocket", &http.Client{Transport: inProcess{c}})
 	return c
 }
+
+// TestServicesByCLI has AWS's own command line make, change, watch and measure a
+// service, and look for what scales it. Its execute-command needs a plugin that is
+// not on test machines; the model in channel_test.go stands for that.
+func TestServicesByCLI(t *testing.T) {
+	c := newCloud(t, Options{})
+	c.ECS().TuneKnobs(func(k *pocket.Knobs) { k.MetricPeriod = 10 * time.Millisecond })
+	aws := newCLI(t, c.url)
+	def := c.register(t, definition("cli", "sh", "-c", "while :; do :; done & sleep 600"))
+	network := "awsvpcConfiguration={subnets=[subnet-0123456789abcdef0],assignPublicIp=ENABLED}"
+	made := aws.run(t, "ecs", "create-service", "--service-name", "api", "--task-definition", def, "--desired-count", "1", "--launch-type", "FARGATE", "--network-configuration", network,
+		"--deployment-configuration", "deploymentCircuitBreaker={enable=true,rollback=true}", "--tags", "key=team,value=a")["service"].(doc)
+	if made["status"] != "ACTIVE" || made["deployments"].([]any)[0].(doc)["rolloutState"] != "IN_PROGRESS" {
+		t.Errorf("create-service: %v", made)
+	}
+	c.steady(t, "api", 1)
+	updated := aws.run(t, "ecs", "update-service", "--service", "api", "--desired-count", "2", "--force-new-deployment")["service"].(doc)
+	if list := updated["deployments"].([]any); len(list) != 2 || list[0].(doc)["status"] != "PRIMARY" {
+		t.Errorf("update-service: %v", list)
+	}
+	c.steady(t, "api", 2) // the waiter looks every fifteen seconds
+	aws.run(t, "ecs", "wait", "services-stable", "--services", "api")
+	seen := aws.run(t, "ecs", "describe-services", "--services", "api", "nosuch", "--include", "TAGS")
+	if v := seen["services"].([]any)[0].(doc); v["runningCount"] != float64(2) || v["tags"].([]any)[0].(doc)["value"] != "a" || seen["failures"].([]any)[0].(doc)["reason"] != "MISSING" {
+		t.Errorf("describe-services: %v", seen)
+	}
+	tasks := aws.run(t, "ecs", "list-tasks", "--service-name", "api")["taskArns"].([]any)
+	if len(tasks) != 2 {
+		t.Fatalf("list-tasks: %v", tasks)
+	}
+	task := tasks[0].(string)
+	id := task[len(task)-32:]
+
+	aws.run(t, "application-autoscaling", "register-scalable-target", "--service-namespace", "ecs", "--scalable-dimension", "ecs:service:DesiredCount", "--resource-id", "service/default/api", "--min-capacity", "1", "--max-capacity", "4")
+	if got := aws.run(t, "application-autoscaling", "describe-scalable-targets", "--service-namespace", "ecs", "--resource-ids", "service/default/api")["ScalableTargets"].([]any); len(got) != 1 || got[0].(doc)["MaxCapacity"] != float64(4) {
+		t.Errorf("describe-scalable-targets: %v", got)
+	}
+
+	query := `[{"Id":"cpu","MetricStat":{"Metric":{"Namespace":"ECS/ContainerInsights","MetricName":"TaskCpuUtilization","Dimensions":[{"Name":"ClusterName","Value":"default"},{"Name":"ServiceName","Value":"api"},{"Name":"TaskId","Value":"` + id + `"}]},"Period":60,"Stat":"Average"}}]`
+	data := func() doc {
+		return aws.run(t, "cloudwatch", "get-metric-data", "--metric-data-queries", query, "--start-time", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), "--end-time", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))["MetricDataResults"].([]any)[0].(doc)
+	}
+	if first := data(); first["Id"] != "cpu" || len(first["Values"].([]any)) != 0 {
+		t.Errorf("the first look at the processor: %v", first)
+	}
+	if second := data(); len(second["Values"].([]any)) != 1 || len(second["Timestamps"].([]any)) != 1 || second["Values"].([]any)[0].(float64) <= 0 || second["StatusCode"] != "Complete" {
+		t.Errorf("the second: %v", second)
+	}
+	if got := aws.fails(t, "cloudwatch", "get-metric-data", "--metric-data-queries", query, "--start-time", "2026-01-02T00:00:00Z", "--end-time", "2026-01-01T00:00:00Z"); !strings.Contains(got, "StartTime must be less") {
+		t.Errorf("times in the wrong order: %s", got)
+	}
+
+	aws.run(t, "ssm", "put-parameter", "--name", "/app/a/x", "--value", "1", "--type", "String")
+	if got := aws.run(t, "ssm", "get-parameters-by-path", "--path", "/app", "--recursive")["Parameters"].([]any); len(got) != 1 {
+		t.Errorf("get-parameters-by-path: %v", got)
+	}
+	if got := aws.run(t, "ssm", "delete-parameters", "--names", "/app/a/x", "/nosuch"); len(got["DeletedParameters"].([]any)) != 1 || len(got["InvalidParameters"].([]any)) != 1 {
+		t.Errorf("delete-parameters: %v", got)
+	}
+	aws.run(t, "ecs", "delete-service", "--service", "api", "--force")
+}

@@ -1,11 +1,12 @@
 // Package cloudwatch is the pocket cloud's CloudWatch: GetMetricData over what the
-// other services measure. It speaks Smithy's RPC v2 with CBOR, which AWS's own
-// clients choose:
-// https://smithy.io/2.0/additional-specs/protocols/smithy-rpc-v2.html. See
+// other services measure. It speaks two protocols of the real one, of which AWS's
+// clients choose: Smithy's RPC v2 with CBOR, and JSON 1.0. See
+// https://smithy.io/2.0/additional-specs/protocols/smithy-rpc-v2.html and
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html.
 package cloudwatch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,32 +67,86 @@ func Input(body []byte) []byte {
 	return out
 }
 
-// Do carries out a call.
+// Do carries out a call in CBOR.
 func (s *Service) Do(ctx context.Context, call awsjson.Call, body []byte) fault.Reply {
-	if call.Action != "GetMetricData" {
-		return Fail(awsjson.Errorf("UnknownOperationException", "The pocket cloud doesn't offer cloudwatch:%s.", call.Action))
-	}
 	var in cloudwatch.GetMetricDataInput
 	mode, err := cbor.DecOptions{ExtraReturnErrors: cbor.ExtraDecErrorUnknownField}.DecMode()
 	if err == nil {
 		err = mode.Unmarshal(body, &in)
 	}
-	if err != nil {
-		return Fail(awsjson.Errorf("SerializationException", "%v", err))
-	}
-	out, err := s.getMetricData(&in)
-	var refused *awsjson.Error
-	if errors.As(err, &refused) {
+	out, refused := s.do(call, &in, err)
+	if refused != nil {
 		return Fail(refused)
 	}
 	data, err := encode(ctx, out)
 	if err != nil {
-		return Fail(&awsjson.Error{Code: "InternalServiceError", Message: err.Error(), Status: http.StatusInternalServerError})
+		return Fail(broken(err))
 	}
 	return reply(http.StatusOK, data)
 }
 
-// Fail writes a refusal as the protocol has it.
+// Prefix is what stands before the operation in X-Amz-Target, of a call in JSON.
+const Prefix = "GraniteServiceVersion20100801"
+
+// jsonInput has times as JSON 1.0 does, in seconds.
+type jsonInput struct {
+	cloudwatch.GetMetricDataInput
+	StartTime, EndTime *float64
+}
+
+// DoJSON carries out a call in JSON 1.0.
+func (s *Service) DoJSON(ctx context.Context, call awsjson.Call, body []byte) fault.Reply {
+	var in jsonInput
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&in)
+	for from, to := range map[*float64]**time.Time{in.StartTime: &in.GetMetricDataInput.StartTime, in.EndTime: &in.GetMetricDataInput.EndTime} {
+		if from != nil {
+			at := time.UnixMicro(int64(*from * 1e6)).UTC()
+			*to = &at
+		}
+	}
+	out, refused := s.do(call, &in.GetMetricDataInput, err)
+	if refused != nil {
+		return FailJSON(refused)
+	}
+	data, err := awsjson.Encode(ctx, schemas.GetMetricData, out)
+	if err != nil {
+		return FailJSON(broken(err))
+	}
+	return fault.Reply{Status: http.StatusOK, Header: http.Header{"Content-Type": {contentJSON}}, Body: data}
+}
+
+const contentJSON = "application/x-amz-json-1.0"
+
+// do carries out what was decoded, with its error.
+func (s *Service) do(call awsjson.Call, in *cloudwatch.GetMetricDataInput, err error) (*cloudwatch.GetMetricDataOutput, *awsjson.Error) {
+	if call.Action != "GetMetricData" {
+		return nil, awsjson.Errorf("UnknownOperationException", "The pocket cloud doesn't offer cloudwatch:%s.", call.Action)
+	}
+	if err != nil {
+		return nil, awsjson.Errorf("SerializationException", "%v", err)
+	}
+	out, err := s.getMetricData(in)
+	var refused *awsjson.Error
+	if errors.As(err, &refused) {
+		return nil, refused
+	}
+	return out, nil
+}
+
+func broken(err error) *awsjson.Error {
+	return &awsjson.Error{Code: "InternalServiceError", Message: err.Error(), Status: http.StatusInternalServerError}
+}
+
+// FailJSON writes a refusal in JSON 1.0.
+func FailJSON(e *awsjson.Error) fault.Reply {
+	r := e.Reply()
+	r.Header.Set("Content-Type", contentJSON)
+	return r
+}
+
+// Fail writes a refusal in CBOR.
 func Fail(e *awsjson.Error) fault.Reply {
 	status := e.Status
 	if status == 0 {
