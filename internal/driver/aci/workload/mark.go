@@ -123,6 +123,14 @@ func (m mark) seen(v view) string {
 	return ""
 }
 
+// done reports whether nothing of before the marked operation is left.
+func (m mark) done(v view) bool {
+	if m.verb == verbStop {
+		return v.stopped()
+	}
+	return v.ended() || v.allAfter(m.started)
+}
+
 // young reports whether a marked operation may yet take effect, or show.
 func (o *Operator) young(m mark) bool {
 	return o.Clock.Now().Before(m.at.Add(o.VisibleWithin))

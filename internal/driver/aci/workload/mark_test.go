@@ -75,6 +75,31 @@ func TestSeen(t *testing.T) {
 	}
 }
 
+// TestDone waits for what was before to be gone: a container that is being ended
+// still runs.
+func TestDone(t *testing.T) {
+	before := time.Unix(1000, 0)
+	was := groupWith(stateRunning, stateSucceeded, before, 0)
+	killing := groupWith(stateRunning, stateSucceeded, before, 1)
+	fresh := groupWith(stateRunning, stateSucceeded, before.Add(time.Second), 1)
+	for name, k := range map[string]struct {
+		verb string
+		now  view
+		want bool
+	}{
+		"stop, killing":    {verbStop, killing, false},
+		"stop, stopped":    {verbStop, groupWith(stateStopped, stateSucceeded, before, 1), true},
+		"restart, killing": {verbRestart, killing, false},
+		"restart, anew":    {verbRestart, fresh, true},
+		"config, killing":  {verbConfig, killing, false},
+		"config, anew":     {verbConfig, fresh, true},
+	} {
+		if got := newMark(sdk.ID{1}, k.verb, before, &was).done(k.now); got != k.want {
+			t.Errorf("%s: done is %t, want %t", name, got, k.want)
+		}
+	}
+}
+
 // TestTrace answers for an operation as its tag, its age and what was before allow.
 func TestTrace(t *testing.T) {
 	ids := sdk.NewIDSource(sdk.SystemClock())

@@ -25,7 +25,9 @@ const (
 
 	eventKilling = "Killing"
 	eventFailed  = "Failed"
-	detailOOM    = "OOMKilled"
+
+	detailOOM       = "OOMKilled"
+	detailCompleted = "Completed"
 )
 
 func is(s, word string) bool { return strings.EqualFold(s, word) }
@@ -163,7 +165,7 @@ func generationOf(g *arm.ContainerGroup) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// status is how a group is. Clear says that what the tag windlass-op names shows.
+// status is how a group is.
 func (o *Operator) status(w at, v view) sdk.DeploymentStatus {
 	n, ready, desired := len(v.containers), v.ready(), v.desired()
 	st := sdk.DeploymentStatus{Path: w.path(), Image: deref(v.containers[0].Properties.Image), Desired: &desired, Ready: &ready, Updated: &ready,
@@ -194,8 +196,8 @@ func (o *Operator) rollout(v view) sdk.RolloutState {
 		return sdk.RolloutFailed
 	case v.deploying():
 		return sdk.RolloutProgressing
-	case marked && o.young(m) && m.seen(v) == "":
-		return sdk.RolloutProgressing // Azure shows what was before
+	case marked && o.young(m) && !m.done(v):
+		return sdk.RolloutProgressing // Azure shows what was before, or is at it
 	case v.stopped(), is(v.group, stateSucceeded), v.ready() == len(v.containers):
 		return sdk.RolloutComplete
 	}
@@ -218,7 +220,9 @@ func (o *Operator) instance(v view, c *arm.Container) sdk.InstanceStatus {
 	}
 	if s != nil {
 		out.Started = deref(s.StartTime).UTC()
-		out.Message = oneLine(deref(s.DetailStatus))
+		if d := deref(s.DetailStatus); !is(d, detailCompleted) {
+			out.Message = oneLine(d)
+		}
 	}
 	if !out.Ready {
 		if f := o.trouble(c); f != nil {
