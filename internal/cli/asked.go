@@ -54,31 +54,49 @@ func addAsked(t *fields, r ledger.Run) {
 	asked := viewAsked(r.Spec)
 	for _, k := range sortedKeys(asked) {
 		if k != "v" {
-			addMember(t, k, asked[k])
+			addMember(t, "Asked: ", k, asked[k])
 		}
+	}
+	before := viewBefore(r)
+	for _, k := range sortedKeys(before) {
+		addMember(t, "Before: ", k, before[k])
 	}
 }
 
+// viewBefore shows how the workload was that a row changed, as it was read before
+// the change was made; nil where it wasn't read.
+func viewBefore(r ledger.Run) map[string]any {
+	var set struct {
+		Before map[string]any `json:"before"`
+	}
+	d := json.NewDecoder(bytes.NewReader(r.Settings))
+	d.UseNumber()
+	if !strings.HasPrefix(r.Action, "svc.") || d.Decode(&set) != nil {
+		return nil
+	}
+	return set.Before
+}
+
 // addMember prints a member of a record, and those within it by their path.
-func addMember(t *fields, path string, v any) {
+func addMember(t *fields, label, path string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, k := range sortedKeys(v) {
-			addMember(t, path+"."+k, v[k])
+			addMember(t, label, path+"."+k, v[k])
 		}
 	case []any:
 		for i, x := range v {
-			addMember(t, path+"."+strconv.Itoa(i), x)
+			addMember(t, label, path+"."+strconv.Itoa(i), x)
 		}
 	case []string:
 		words := make([]string, len(v))
 		for i, w := range v {
 			words[i] = quoteArg(w)
 		}
-		t.add("Asked: "+clean(path), strings.Join(words, " "))
+		t.add(label+clean(path), strings.Join(words, " "))
 	case nil:
 	default:
-		t.add("Asked: "+clean(path), fmt.Sprint(v))
+		t.add(label+clean(path), fmt.Sprint(v))
 	}
 }
 

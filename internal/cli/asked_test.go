@@ -39,7 +39,7 @@ func TestStatusOfAChange(t *testing.T) {
 		spec   string
 		lines  []string
 	}{
-		{[]string{"scale", "api", "4"}, "svc.scale", "alpha/main/api", `{"replicas":4}`, []string{"Asked: replicas 4"}},
+		{[]string{"scale", "api", "4"}, "svc.scale", "alpha/main/api", `{"replicas":4}`, []string{"Asked: replicas 4", "Before: desired 2", "Before: generation 1"}},
 		{[]string{"restart", "api"}, "svc.restart", "alpha/main/api", `{}`, nil},
 		{[]string{"config", "api", "--set", "LEVEL=config-canary", "--secret", "TOKEN=secret://env/TOKEN", "--unset", "OLD"}, "svc.config", "alpha/main/api",
 			`{"secrets":{"TOKEN":"secret://env/TOKEN"},"set":{"LEVEL":"[redacted]"},"unset":["OLD"]}`,

@@ -40,6 +40,7 @@ type RunView struct {
 	CancelWhy   string        `json:"cancel_reason,omitzero" doc:"Why it should end."`
 	RequestID   string        `json:"idempotency_key,omitzero" doc:"The idempotency key."`
 	SpecHash    string        `json:"spec_hash,omitzero" doc:"SHA-256 of the canonical spec."`
+	Before      any           `json:"before,omitzero" doc:"How a live workload was before the change, as it was read."`
 	Spec        any           `json:"spec,omitzero" doc:"What was asked for, values of variables and settings redacted."`
 	Held        *bool         `json:"held,omitzero" doc:"A process drives the run."`
 	Attempts    []AttemptView `json:"attempts,omitzero" doc:"The launches, in order."`
@@ -73,6 +74,9 @@ func viewRun(r ledger.Run, last *ledger.Attempt) RunView {
 		ExitCode: r.ExitCode, Signal: r.Signal, OOM: r.OOM, Message: r.Message, Phase: r.Phase, Attempt: r.Attempt,
 		LogVerdict: r.Verdict, RequestedAt: r.RequestedAt.UTC(), StartedAt: timeOrNil(r.StartedAt), EndedAt: timeOrNil(r.EndedAt),
 		FinishedAt: timeOrNil(r.FinishedAt), CancelBy: r.CancelBy, CancelWhy: r.CancelWhy, RequestID: r.RequestID, SpecHash: r.SpecHash}
+	if before := viewBefore(r); before != nil {
+		v.Before = before
+	}
 	if r.State.Terminal() && isRun(r) {
 		exit := outcomeOf(r, last).exit()
 		v.Exit = &exit
