@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/pocket/run/runtest"
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
 	"github.com/windlass-run/windlass/sdk/providertest"
 	"github.com/windlass-run/windlass/sdk/workloadtest"
 )
@@ -28,6 +29,25 @@ func TestWorkloadSuite(t *testing.T) {
 		t.Skip("takes some seconds: left out by -short")
 	}
 	workloadtest.Run(t, newServices(t).harness())
+}
+
+// TestWorkloadsOverWire runs what a plugin's wire between can spoil.
+func TestWorkloadsOverWire(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds: left out by -short")
+	}
+	s := newServices(t)
+	h := s.harness()
+	d := plugintest.Through(t, Driver())
+	h.Open = func(t workloadtest.T) sdk.Provider {
+		p, err := d.Open(t.Context(), s.Request())
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		return p
+	}
+	h.Only = []string{"list", "status", "status-absent", "scale", "stop-start", "start-spec", "start-broken", "expect", "dry-run", "autoscaler", "lost-reply", "throttled", "config", "logs", "metrics-absent"}
+	workloadtest.Run(t, h)
 }
 
 // services is a pocket cloud with services.

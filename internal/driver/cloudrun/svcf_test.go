@@ -8,7 +8,9 @@ import (
 
 	"cloud.google.com/go/run/apiv2/runpb"
 
+	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
+	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudrun"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -379,6 +381,7 @@ func TestServiceSpec(t *testing.T) {
 // reason.
 func TestServiceFailures(t *testing.T) {
 	s := newServices(t)
+	s.cloud.Run().TuneKnobs(func(k *cloudrun.Knobs) { k.Pace.Ready = drivertest.Patience }) // it ends before
 	one := 1
 	d := sdk.DeploymentSpec{Name: "web", Image: "app", Command: sdk.Argv{"false"}, Replicas: &one}
 	if _, err := s.p.StartWorkload(t.Context(), sdk.StartWorkloadRequest{Op: op(s.path("web")), Spec: &d}); err != nil {

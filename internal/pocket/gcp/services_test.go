@@ -2,6 +2,8 @@ package gcp
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -231,6 +233,8 @@ func TestServiceFails(t *testing.T) {
 	c := newHostCloud(t, Options{})
 	v := c.host(t, "web", serviceOf(1, "sleep", "60"))
 	good := v.LatestReadyRevision
+	ready := func(d time.Duration) { c.Run().TuneKnobs(func(k *cloudrun.Knobs) { k.Pace.Ready = d }) }
+	ready(time.Hour) // what is to end does so before
 	for what, k := range map[string]struct {
 		args   []string
 		image  bool
@@ -263,6 +267,7 @@ func TestServiceFails(t *testing.T) {
 		}
 		c.running(t, "web", 1)
 	}
+	ready(10 * time.Millisecond)
 	if v = c.patch(t, v.Name, func(v *runpb.Service) { v.Template.Containers[0].Args = []string{"63"} }); v.LatestReadyRevision == good {
 		t.Errorf("mended: %v", v)
 	}
@@ -271,7 +276,11 @@ func TestServiceFails(t *testing.T) {
 // TestServiceRestarts: an instance that ends by itself is replaced.
 func TestServiceRestarts(t *testing.T) {
 	c := newHostCloud(t, Options{})
-	c.host(t, "web", serviceOf(1, "sh", "-c", "echo up; sleep 0.1"))
+	end := filepath.Join(t.TempDir(), "end")
+	c.host(t, "web", serviceOf(1, "sh", "-c", "echo up; while [ ! -e "+end+" ]; do sleep 0.01; done"))
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	testwait.Until(t, long, "a third instance", func() bool { return len(c.lines(t, "web")) >= 3 })
 }
 

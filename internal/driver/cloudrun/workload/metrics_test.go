@@ -50,7 +50,7 @@ func (m *monitor) ListTimeSeries(_ context.Context, r *monitoringpb.ListTimeSeri
 		none := &monitoringpb.TypedValue{Value: &monitoringpb.TypedValue_DistributionValue{DistributionValue: &distribution.Distribution{}}}
 		out.TimeSeries = append(out.TimeSeries, &monitoringpb.TimeSeries{Metric: &metric.Metric{Type: kind},
 			Resource: &monitoredres.MonitoredResource{Labels: map[string]string{"service_name": "web", "revision_name": revision}},
-			Points: []*monitoringpb.Point{{Interval: &monitoringpb.TimeInterval{EndTime: at}, Value: v}, {Interval: &monitoringpb.TimeInterval{EndTime: old}, Value: none}}})
+			Points:   []*monitoringpb.Point{{Interval: &monitoringpb.TimeInterval{EndTime: at}, Value: v}, {Interval: &monitoringpb.TimeInterval{EndTime: old}, Value: none}}})
 	}
 	return out, nil
 }
