@@ -132,7 +132,7 @@ func applied(r ref, args map[string]string) sdk.PlannedCall {
 // taken says whose declarations a change overrides: they come back with that
 // manager's next apply.
 func taken(o *object, what string, path ...string) []string {
-	names := owners(o.meta, path...)
+	names, _ := others(o.meta, path...)
 	if len(names) == 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -242,9 +243,19 @@ func cached[T any](ctx context.Context, w *Workloads, have map[string]T, at kube
 	return v, err
 }
 
-// foreign refuses to change a variable that isn't a setting of ours.
+// foreign refuses to change a variable that isn't a setting of ours, and to take away
+// one that somebody else has set too, such as by a rollback: it would stay.
 func (w *Workloads) foreign(o *object, now settings, r sdk.ApplyConfigRequest) error {
-	for _, e := range mainOf(o.template.Annotations, o.template.Spec.Containers).Env {
+	main := mainOf(o.template.Annotations, o.template.Spec.Containers)
+	for _, name := range r.Unset {
+		_, who := others(o.meta, "f:spec", "f:template", "f:spec", "f:containers", key(main.Name), "f:env", key(name))
+		if now.has(name) && len(who) > 0 {
+			err := w.fail(sdk.FailedPrecondition, opConfig, "%s of the %s was set by %s too, and would stay", name, o.ref.object(), strings.Join(who, ", "))
+			err.Field, err.Remedy = "config", "set it to another value, which takes it over, and unset it then"
+			return err
+		}
+	}
+	for _, e := range main.Env {
 		_, set := r.Set[e.Name]
 		_, secret := r.Secrets[e.Name]
 		if now.has(e.Name) || !set && !secret && !slices.Contains(r.Unset, e.Name) {
@@ -255,6 +266,12 @@ func (w *Workloads) foreign(o *object, now settings, r sdk.ApplyConfigRequest) e
 		return err
 	}
 	return nil
+}
+
+// key is how the managed fields write the item of a name.
+func key(name string) string {
+	text, _ := json.Marshal(map[string]string{"name": name}) //nolint:errchkjson // a name
+	return "k:" + string(text)
 }
 
 // declaredEnv are the names of the variables of a container that we declared.
@@ -295,7 +312,8 @@ func setEnv(declared map[string]any, container string, env []corev1.EnvVar) {
 	list := []any{}
 	before, _ := c["env"].([]any)
 	for _, e := range before {
-		if m, ok := e.(map[string]any); ok && m["valueFrom"] == nil {
+		// One that somebody else has set since has neither.
+		if m, ok := e.(map[string]any); ok && m["value"] != nil {
 			list = append(list, m)
 		}
 	}

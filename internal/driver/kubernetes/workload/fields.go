@@ -107,12 +107,12 @@ func has(item, keys map[string]any) bool {
 	return len(keys) > 0
 }
 
-// owners are the managers that declare a field besides us: what they apply next
-// changes it again. The path is as in the managed fields, such as f:spec, f:replicas.
-func owners(m metav1.ObjectMeta, path ...string) []string {
-	var out []string
+// others are the managers that have a field besides us: one that they declared comes
+// back with their next apply, and one that they set stays when we give it up. The path is
+// as in the managed fields, such as f:spec, f:replicas.
+func others(m metav1.ObjectMeta, path ...string) (declared, all []string) {
 	for _, e := range m.ManagedFields {
-		if e.Operation != metav1.ManagedFieldsOperationApply || e.Manager == manager || e.FieldsV1 == nil {
+		if ours(e) || e.FieldsV1 == nil {
 			continue
 		}
 		var at any
@@ -127,10 +127,13 @@ func owners(m metav1.ObjectMeta, path ...string) []string {
 			}
 		}
 		if there {
-			out = append(out, e.Manager)
+			all = append(all, e.Manager)
+			if e.Operation == metav1.ManagedFieldsOperationApply {
+				declared = append(declared, e.Manager)
+			}
 		}
 	}
-	return out
+	return declared, all
 }
 
 // at returns the member of a tree that a path names, made where it isn't there.

@@ -160,7 +160,11 @@ func (t *tailing) begin(ctx context.Context, p *corev1.Pod, first bool) {
 	if len(fresh) == 0 {
 		return
 	}
+	missed := !first && newest > 1 && !t.begun[start{p.UID, newest - 2}]
 	t.readers.Go(func() {
+		if missed && !s.give(ctx, sdk.WorkloadLogItem{Instance: p.Name, Gap: &sdk.LogGap{Bytes: -1, Why: "the container was started several times, and the node keeps the output of the last two"}}) {
+			return
+		}
 		for _, n := range fresh {
 			s.read(ctx, n, first)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,11 +28,16 @@ func (w *Workloads) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequ
 	if err != nil {
 		return sdk.WorkloadStatusResult{}, err
 	}
+	var scaler *sdk.Autoscaler
+	var beside error
+	var wg sync.WaitGroup
+	wg.Go(func() { scaler, beside = w.scaler(ctx, opStatus, o.ref) })
 	pods, newest, err := w.pods(ctx, opStatus, o)
+	wg.Wait()
 	if err != nil {
 		return sdk.WorkloadStatusResult{}, err
 	}
-	scaler, err := w.scaler(ctx, opStatus, o.ref)
+	err = beside
 	var warnings []string
 	switch {
 	case sdk.CodeOf(err) == sdk.PermissionDenied:
