@@ -6,6 +6,6 @@
 // launch, value by value, and what it doesn't prove isn't claimed: docs/adr/0031 has
 // the list. Nothing is ever sent twice, since a launch has no key there.
 //
-// IaCProviderLogCapture reads the output of what runs for long. It serves no one-off
-// job, and has no use here before workloads have a LogTailer.
+// IaCProviderLogCapture reads the output of what runs for long: it is a LogTailer of
+// workloads, and serves no one-off job.
 package iac

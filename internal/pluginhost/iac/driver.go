@@ -192,6 +192,10 @@ func (p *provider) AskCapability(name string) any {
 		if p.conn.serves(serviceRunner) && p.conn.serves(serviceCanceler) {
 			return p
 		}
+	case sdk.WorkloadLogs().String():
+		if p.conn.serves(serviceCapture) {
+			return p
+		}
 	case sdk.Resources().String():
 		if p.conn.serves(serviceResources) {
 			return p
