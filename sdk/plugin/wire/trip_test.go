@@ -126,7 +126,9 @@ func trips() []trip {
 		of(wire.EncodeListWorkloadsRequest, wire.DecodeListWorkloadsRequest),
 		of(wire.EncodeListWorkloadsResponse, wire.DecodeListWorkloadsResponse),
 		of(wire.EncodeTailLogsRequest, wire.DecodeTailLogsRequest),
-		of(func(i sdk.WorkloadLogItem) (*pb.TailLogsResponse, error) { return tailLogs(i) }, func(m *pb.TailLogsResponse) (sdk.WorkloadLogItem, error) { return first(wire.DecodeTailLogsResponse(m)) },
+		of(func(i sdk.WorkloadLogItem) (*pb.TailLogsResponse, error) { return tailLogs(i) }, func(m *pb.TailLogsResponse) (sdk.WorkloadLogItem, error) {
+			return first(wire.DecodeTailLogsResponse(m))
+		},
 			sdk.WorkloadLogItem{Instance: "a", Entry: filled[*sdk.LogChunk](f)}, sdk.WorkloadLogItem{Instance: "b", Gap: filled[*sdk.LogGap](f)}),
 		of(wire.EncodeStreamMetricsRequest, wire.DecodeStreamMetricsRequest),
 		of(wire.EncodeStreamMetricsResponse, wire.DecodeStreamMetricsResponse,

@@ -1,7 +1,6 @@
 package wire
 
 import (
-
 	"github.com/windlass-run/windlass/sdk"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
 )
