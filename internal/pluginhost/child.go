@@ -24,8 +24,9 @@ const pipeTime = time.Second
 // counts, and what follows it goes nowhere.
 const maxHandshake = 64 << 10
 
-// child is the process of a plugin, as go-plugin's client drives it. It is the leader
-// of a process group, which is killed when it has ended, however that came.
+// child is the process of a plugin, as go-plugin's client drives it. What it has started
+// is killed when it has ended, however that came: its process group, and on Windows its
+// job object.
 type child struct {
 	cmd *exec.Cmd
 	// words takes its standard error.
@@ -38,8 +39,10 @@ type child struct {
 	err         error // how it ended; set before ended is closed
 
 	mu sync.Mutex
-	// proc is the process while it may be killed; doomed says that it was to be.
+	// proc is the process while it may be killed, tree all that it starts; doomed says that
+	// it was to be.
 	proc   *os.Process
+	tree   tree
 	doomed bool
 	pid    int
 }
@@ -103,8 +106,9 @@ func (c *child) set(p *os.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.proc, c.pid = p, p.Pid
+	c.tree = hold(p)
 	if c.doomed {
-		killGroup(p)
+		c.tree.kill(p)
 	}
 }
 
@@ -134,7 +138,8 @@ func (c *child) wait() {
 func (c *child) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	killGroup(c.proc)
+	c.tree.kill(c.proc)
+	c.tree.release()
 	c.proc = nil
 }
 
@@ -152,7 +157,7 @@ func (c *child) end() {
 	defer c.mu.Unlock()
 	c.doomed = true
 	if c.proc != nil {
-		killGroup(c.proc)
+		c.tree.kill(c.proc)
 	}
 }
 

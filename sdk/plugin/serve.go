@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -52,6 +53,7 @@ func serve(d sdk.Driver, options []Option) error {
 	if !cookie.Is(CookieKey, CookieValue) {
 		return errors.New(s.introduction(filepath.Base(self)))
 	}
+	s.endWithHost()
 	goplugin.Serve(&goplugin.ServeConfig{
 		HandshakeConfig: Handshake(),
 		Plugins:         goplugin.PluginSet{SetKey: &served{s: s}},
@@ -61,6 +63,21 @@ func serve(d sdk.Driver, options []Option) error {
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
 	})
 	return s.Close()
+}
+
+// endWithHost ends the process when the host has gone, however that came: a host that holds
+// a pipe to the standard input never writes to it, so that the end of it is the host's.
+// Other hosts give none, and end the plugin themselves. Jobs go on.
+func (s *Server) endWithHost() {
+	info, err := os.Stdin.Stat()
+	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		_ = s.Close() // nobody is there to be told
+		os.Exit(0)
+	}()
 }
 
 // introduction says what the program is, for people who start it by hand.

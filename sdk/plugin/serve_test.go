@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
@@ -20,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin"
 	"github.com/windlass-run/windlass/sdk/plugin/client"
@@ -110,6 +113,30 @@ func (connection) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error { return 
 
 func (connection) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
 	return conn, nil
+}
+
+// TestServeEndsWithItsHost: the end of the pipe that a host holds is the host's, which may
+// have been killed.
+func TestServeEndsWithItsHost(t *testing.T) {
+	cmd := copied(t, "")
+	cmd.Env = append(cmd.Environ(), asPlugin+"=good", plugin.CookieKey+"="+plugin.CookieValue)
+	host := must(cmd.StdinPipe())(t)
+	out := must(cmd.StdoutPipe())(t)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }()
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "grpc") {
+		t.Errorf("the handshake is %q, %v", line, err)
+	}
+	if err := host.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	if err := testwait.Receive(t, time.Minute, "the plugin's end", ended); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 // TestServe serves a plugin to go-plugin's own client, as a process of its own whose

@@ -126,8 +126,7 @@ func (s *Server) at(name string) *session {
 
 // sessionName reads which session a call is for.
 func sessionName(ctx context.Context) (string, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	if v := md.Get(wire.SessionKey); len(v) == 1 && v[0] != "" {
+	if v := metadata.ValueFromIncomingContext(ctx, wire.SessionKey); len(v) == 1 && v[0] != "" {
 		return v[0], nil
 	}
 	return "", sdk.Errorf(sdk.InvalidArgument, "find session", "the call has no metadata %s", wire.SessionKey)

@@ -108,17 +108,21 @@ func validText(string) bool                  { return true }
 // odd reports whether walk would find a message that is bad, or a text that is not good.
 // Every message goes through here, and hardly one is odd: no place is put into words.
 func odd(m protoreflect.Message, bad func(protoreflect.Message) bool, good func(string) bool) bool {
+	return search{bad, good}.message(m)
+}
+
+// search is odd's two questions.
+type search struct {
+	bad  func(protoreflect.Message) bool
+	good func(string) bool
+}
+
+func (s search) message(m protoreflect.Message) bool {
 	if !m.IsValid() {
 		return false
 	}
-	if bad(m) {
+	if s.bad(m) {
 		return true
-	}
-	value := func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if fd.Message() != nil {
-			return odd(v.Message(), bad, good)
-		}
-		return fd.Kind() == protoreflect.StringKind && !good(v.String())
 	}
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -126,26 +130,38 @@ func odd(m protoreflect.Message, bad func(protoreflect.Message) bool, good func(
 		if fd.Message() == nil && fd.Kind() != protoreflect.StringKind || !m.Has(fd) {
 			continue
 		}
-		v := m.Get(fd)
 		found := false
-		switch {
+		switch v := m.Get(fd); {
 		case fd.IsMap():
-			v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-				found = value(fd.MapKey(), k.Value()) || value(fd.MapValue(), v)
-				return !found
-			})
+			found = s.pairs(fd, v.Map())
 		case fd.IsList():
-			for n := range v.List().Len() {
-				found = found || value(fd, v.List().Get(n))
+			list := v.List()
+			for n := 0; n < list.Len() && !found; n++ {
+				found = s.value(fd, list.Get(n))
 			}
 		default:
-			found = value(fd, v)
+			found = s.value(fd, v)
 		}
 		if found {
 			return true
 		}
 	}
 	return false
+}
+
+func (s search) pairs(fd protoreflect.FieldDescriptor, m protoreflect.Map) (found bool) {
+	m.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+		found = s.value(fd.MapKey(), k.Value()) || s.value(fd.MapValue(), v)
+		return !found
+	})
+	return found
+}
+
+func (s search) value(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+	if fd.Message() != nil {
+		return s.message(v.Message())
+	}
+	return fd.Kind() == protoreflect.StringKind && !s.good(v.String())
 }
 
 // walk visits every message below m that is there, and every text in them. No place
