@@ -48,8 +48,8 @@ cross: ## compile and vet for macOS and Windows
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@bash scripts/fuzz $(PKG)
 
-bench: ## run the benchmarks of bench/ (BENCH=regexp chooses)
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./bench/...
+bench: ## run the benchmarks (BENCH=regexp chooses)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./bench/... ./internal/pluginhost
 
 bench-compare: ## compare short benchmarks with the merge base (BASE=commit)
 	@bash scripts/bench-compare
