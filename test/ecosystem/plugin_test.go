@@ -7,7 +7,6 @@ import (
 	"io"
 	"log"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,19 +23,11 @@ import (
 // TestTheirHost lets their host load the example plugin as it is, and run jobs on it.
 func TestTheirHost(t *testing.T) {
 	dir := t.TempDir()
-	folder := filepath.Join(dir, "folder")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(folder, "folder"), "./examples/plugin")
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v: %s", err, out)
-	}
 	manifest, err := os.ReadFile("../../examples/plugin/plugin.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "plugin.json"), manifest, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	place(t, dir, "folder", "folder", string(manifest))
 	m := external.NewExternalPluginManager(dir, log.New(io.Discard, "", 0))
 	defer m.Shutdown()
 	if names, err := m.DiscoverPlugins(); err != nil || !slices.Equal(names, []string{"folder"}) {

@@ -45,6 +45,8 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 		{"../..", "windlass", "./cmd/windlass"},
 		{".", "theirs", "github.com/GoCodeAlone/workflow/cmd/workflow-sandbox-runner"},
 		{".", "theirs-provider", "./cmd/theirs-provider"},
+		{"../..", "folder", "./examples/plugin"},
+		{"../..", "fake", "./bench/fakeplugin"},
 	} {
 		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, b.name), b.pkg)
 		cmd.Dir = b.from

@@ -5,8 +5,6 @@ package ecosystem
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -14,27 +12,10 @@ import (
 // TestTheirPlugin: a plugin on their SDK, unchanged and without a cancel, runs jobs under
 // our program, which starts it as a process of its own.
 func TestTheirPlugin(t *testing.T) {
-	bin, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, dir: t.TempDir()}
-	w.env = append(os.Environ(), "WINDLASS_STATE="+filepath.Join(w.dir, "state"), "WINDLASS_KEEPER=off", "HOME="+w.dir)
-	if err := os.Mkdir(filepath.Join(w.dir, "theirs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(bin, "theirs-provider"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(w.dir, "theirs", "theirs"), data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	w.write("theirs/plugin.json", `{"name": "theirs", "version": "0.1.0", "iacServices": ["IaCProviderRequired", "IaCProviderRunner"]}`)
-	w.write("windlass.yaml", "plugins: {theirs: {path: theirs/theirs, config: {region: nyc}}}\nproviders: {prod: {kind: theirs, poll_interval: 100ms, config: {log_quiet: 300ms}}}\n")
+	w := theirPlugins(t, "off", "theirs")
 	run := func(args ...string) (code int, stdout, stderr string) {
 		t.Helper()
-		cmd := w.command("windlass", append([]string{"run", "--on", "prod"}, args...)...)
+		cmd := w.command("windlass", append([]string{"run", "--on", "my-theirs"}, args...)...)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		_ = cmd.Run() // its exit code is judged
@@ -73,7 +54,7 @@ func TestTheirPlugin(t *testing.T) {
 	for i, image := range []string{"plain", "code:Unavailable", "code:DeadlineExceeded"} {
 		t.Run("in doubt "+image, func(t *testing.T) {
 			name := fmt.Sprintf("doubt-%d", i)
-			cmd := w.command("windlass", "run", "--on", "prod", "--allow-no-cancel", "--name", name, "--image", image, "--", "true")
+			cmd := w.command("windlass", "run", "--on", "my-theirs", "--allow-no-cancel", "--name", name, "--image", image, "--", "true")
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +69,34 @@ func TestTheirPlugin(t *testing.T) {
 			}
 		})
 	}
-	if out, err := w.command("windlass", "provider", "check", "prod").CombinedOutput(); err != nil || !strings.Contains(string(out), "theirs 0.1.0") {
+	if out, err := w.command("windlass", "provider", "check", "my-theirs").CombinedOutput(); err != nil || !strings.Contains(string(out), "theirs 0.1.0") {
 		t.Errorf("check: %v: %s", err, out)
+	}
+}
+
+// TestTheirPluginKept: hosted by the keeper their plugin's process outlives commands, so
+// that jobs which it keeps in its memory are found by the next; steps run on it too.
+func TestTheirPluginKept(t *testing.T) {
+	t.Parallel()
+	w := theirPlugins(t, "on", "theirs")
+	do := func(code int, stdout string, args ...string) string {
+		t.Helper()
+		cmd := w.command("windlass", args...)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, _ := cmd.Output() // its exit code is judged
+		if got := cmd.ProcessState.ExitCode(); got != code || stdout != "*" && string(out) != stdout {
+			t.Errorf("%q: exit %d, stdout %q, stderr %q", args, got, out, errs.String())
+		}
+		return string(out) + errs.String()
+	}
+	do(7, "out\n", "run", "--on", "my-theirs", "--allow-no-cancel", "--image", "app", "--", "sh", "-c", "echo out; exit 7")
+	do(0, "*", "run", "-d", "--name", "later", "--on", "my-theirs", "--allow-no-cancel", "--image", "app", "--", "sh", "-c", "sleep 2; echo late; exit 5")
+	do(5, "*", "wait", "later")
+	do(0, "late\n", "logs", "-f", "later")
+	step := "steps:\n  - name: one\n    type: step.sandbox_exec\n    config: {exec_env: provider-ephemeral, provider: my-theirs, image: app, command: [echo, hi]}\n"
+	w.write("steps.yaml", step)
+	if words := do(125, "", "step", "run", "steps.yaml"); !strings.Contains(words, "cancel") || !strings.Contains(words, "steps.yaml:") {
+		t.Errorf("a step on a plugin that can't cancel: %s", words)
 	}
 }

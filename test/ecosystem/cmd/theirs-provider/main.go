@@ -1,6 +1,6 @@
 // Command theirs-provider is a provider plugin on the ecosystem's own SDK, as anybody
 // would publish it: it knows nothing of Windlass, and can't cancel. Its jobs are processes
-// of a shell, and its image says what goes wrong.
+// of a shell, and its image says what goes wrong; its resources are files.
 package main
 
 import (
@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -20,17 +22,43 @@ import (
 	"github.com/GoCodeAlone/workflow/plugin/external/sdk"
 )
 
+// Under the name "keeper" it keeps resources and runs no jobs, under "runner" it is the
+// other way round, and under any other name it does both.
 func main() {
-	sdk.ServeIaCPlugin(&provider{jobs: map[string]*job{}}, sdk.IaCServeOptions{})
+	b := &base{}
+	r := &runner{base: b, jobs: map[string]*job{}}
+	var served any
+	switch filepath.Base(os.Args[0]) {
+	case "keeper":
+		served = &struct {
+			*base
+			resources
+		}{base: b}
+	case "runner":
+		served = r
+	default:
+		served = &struct {
+			*runner
+			resources
+		}{runner: r}
+	}
+	sdk.ServeIaCPlugin(served, sdk.IaCServeOptions{})
 }
 
-type provider struct {
+// base is what every provider has.
+type base struct {
 	pb.UnimplementedIaCProviderRequiredServer
-	pb.UnimplementedIaCProviderRunnerServer
 
 	mu     sync.Mutex
 	region string
-	jobs   map[string]*job
+}
+
+// runner runs jobs.
+type runner struct {
+	*base
+	pb.UnimplementedIaCProviderRunnerServer
+
+	jobs map[string]*job
 }
 
 type job struct {
@@ -41,7 +69,7 @@ type job struct {
 	failed error
 }
 
-func (p *provider) Initialize(_ context.Context, r *pb.InitializeRequest) (*pb.InitializeResponse, error) {
+func (p *base) Initialize(_ context.Context, r *pb.InitializeRequest) (*pb.InitializeResponse, error) {
 	var config struct{ Region string }
 	if err := json.Unmarshal(r.GetConfigJson(), &config); err != nil || config.Region == "" {
 		return nil, status.Error(codes.InvalidArgument, "no region is configured")
@@ -52,19 +80,19 @@ func (p *provider) Initialize(_ context.Context, r *pb.InitializeRequest) (*pb.I
 	return &pb.InitializeResponse{}, nil
 }
 
-func (p *provider) Name(context.Context, *pb.NameRequest) (*pb.NameResponse, error) {
+func (p *base) Name(context.Context, *pb.NameRequest) (*pb.NameResponse, error) {
 	return &pb.NameResponse{Name: "theirs"}, nil
 }
 
-func (p *provider) Version(context.Context, *pb.VersionRequest) (*pb.VersionResponse, error) {
+func (p *base) Version(context.Context, *pb.VersionRequest) (*pb.VersionResponse, error) {
 	return &pb.VersionResponse{Version: "0.1.0"}, nil
 }
 
-func (p *provider) Capabilities(context.Context, *pb.CapabilitiesRequest) (*pb.CapabilitiesResponse, error) {
+func (p *base) Capabilities(context.Context, *pb.CapabilitiesRequest) (*pb.CapabilitiesResponse, error) {
 	return &pb.CapabilitiesResponse{ComputePlanVersion: "v2"}, nil
 }
 
-func (p *provider) RunJob(_ context.Context, s *pb.JobSpec) (*pb.JobHandle, error) {
+func (p *runner) RunJob(_ context.Context, s *pb.JobSpec) (*pb.JobHandle, error) {
 	if s.GetKind() != "EPHEMERAL" || s.GetCron() != "" || s.GetAlerts() != nil || s.GetLogDestinations() != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "this is no job to run once: %v", s)
 	}
@@ -102,7 +130,7 @@ func (p *provider) RunJob(_ context.Context, s *pb.JobSpec) (*pb.JobHandle, erro
 	return &pb.JobHandle{Id: id, Name: s.GetName(), Provider: "theirs", Metadata: map[string]string{"region": p.region}}, nil
 }
 
-func (p *provider) find(h *pb.JobHandle) (*job, error) {
+func (p *runner) find(h *pb.JobHandle) (*job, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	j := p.jobs[h.GetId()]
@@ -112,7 +140,7 @@ func (p *provider) find(h *pb.JobHandle) (*job, error) {
 	return j, nil
 }
 
-func (p *provider) JobStatus(_ context.Context, h *pb.JobHandle) (*pb.JobStatusReply, error) {
+func (p *runner) JobStatus(_ context.Context, h *pb.JobHandle) (*pb.JobStatusReply, error) {
 	j, err := p.find(h)
 	if err != nil {
 		return nil, err
@@ -138,7 +166,7 @@ func (p *provider) JobStatus(_ context.Context, h *pb.JobHandle) (*pb.JobStatusR
 }
 
 // JobLogs holds until the job is over and sends each stream in one message, as plugins do.
-func (p *provider) JobLogs(h *pb.JobHandle, s pb.IaCProviderRunner_JobLogsServer) error {
+func (p *runner) JobLogs(h *pb.JobHandle, s pb.IaCProviderRunner_JobLogsServer) error {
 	j, err := p.find(h)
 	if err != nil {
 		return err
