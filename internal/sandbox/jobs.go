@@ -201,12 +201,24 @@ func (j *jobs) underAny(e Exec, call func(control.SubmitRequest) error) (sdk.Pro
 		var refused *control.ProblemsError
 		switch {
 		case !errors.As(err, &refused):
-			return p, err
+			return p, uncancelable(err)
 		case i+1 == len(choice) || !slices.ContainsFunc(refused.Problems, ofProfile):
 			return p, j.refusal(named(refused.Problems, e, p))
 		}
 	}
 	return "", sdk.Errorf(sdk.Internal, "start the execution", "there is no profile to try")
+}
+
+// uncancelable has a provider that can't end jobs be told of without the flag that
+// permits it to a run: a step has none.
+func uncancelable(err error) error {
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.ID != control.ErrIDNoCancel {
+		return err
+	}
+	c := *e
+	c.Remedy = "name a provider that can"
+	return &c
 }
 
 func ofProfile(p sdk.Problem) bool { return p.Field == "profile" }

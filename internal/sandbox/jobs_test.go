@@ -360,11 +360,24 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-// TestNoRunner: a provider that can't run jobs says so, and nothing is started.
+// TestNoRunner: a provider that can't run jobs, or can't end them, says so, and nothing
+// is started.
 func TestNoRunner(t *testing.T) {
-	w := newWorld(t, fake.Settings{Capabilities: []string{}}, nil)
-	_, err := w.env(choices()[ProviderEphemeral]).Exec(w.ctx(), request(script("exit 0"), newOutput()))
-	if sdk.CodeOf(err) != sdk.Unimplemented || !strings.Contains(err.Error(), "JobRunner") || len(w.runs()) > 0 {
-		t.Errorf("%v", err)
+	for _, x := range []struct {
+		has  []string
+		want string
+	}{{[]string{}, "JobRunner"}, {[]string{sdk.Runner().String()}, "JobCanceler"}} {
+		w := newWorld(t, fake.Settings{Capabilities: x.has}, nil)
+		env := w.env(choices()[ProviderEphemeral])
+		_, err := env.Exec(w.ctx(), request(script("exit 0"), newOutput()))
+		asked := env.Ask(w.ctx(), script("exit 0"))
+		for _, err := range append(asked, err) {
+			if sdk.CodeOf(err) != sdk.Unimplemented || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), "--allow-no-cancel") {
+				t.Errorf("%v", err)
+			}
+		}
+		if len(asked) != 1 || len(w.runs()) > 0 {
+			t.Errorf("%d refusals, %d runs", len(asked), len(w.runs()))
+		}
 	}
 }

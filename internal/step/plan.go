@@ -162,6 +162,8 @@ func (p planned) ask(ctx context.Context) []Problem {
 			if !p.open(e.Field) {
 				ps = append(ps, p.problem(e.Field, e.ID, cause(e), e.Remedy))
 			}
+		case e != nil && e.Code == sdk.Unimplemented:
+			ps = append(ps, p.problem(p.whereabouts(), cmp.Or(e.ID, sandbox.ErrRefused), p.env.Name()+" can't run it: "+cause(e), e.Remedy))
 		default:
 			id, remedy := ErrBackend, ""
 			if e != nil {

@@ -49,6 +49,13 @@ func asked(t *testing.T, text string, ask func(sandbox.Exec) []error) []string {
 	return out
 }
 
+// absentWords are those of a capability that isn't there.
+func absentWords() string {
+	var e *sdk.Error
+	errors.As(sdk.Absent("prod", "JobRunner"), &e)
+	return cause(e)
+}
+
 // TestBackendsAreAskedFirst: what only a step's backend knows is told before the
 // first step starts, of all steps, beside what is wrong with the file.
 func TestBackendsAreAskedFirst(t *testing.T) {
@@ -62,10 +69,11 @@ func TestBackendsAreAskedFirst(t *testing.T) {
 				sandbox.Refusal("far", []sdk.Problem{{Field: "memory_limit", Message: "below 6 MiB"}, {Field: "image", Value: "i", Message: "isn't there"}}),
 			}
 		}
-		return []error{sdk.Errorf(sdk.Unavailable, "ask", "nobody is there")}
+		return []error{sdk.Errorf(sdk.Unavailable, "ask", "nobody is there"), sdk.Absent("prod", "JobRunner")}
 	})
 	want := []string{`3 steps[1].config.image: far refuses it: "i": isn't there`, "3 steps[1].config.memory_limit: far refuses it: below 6 MiB",
 		"3 steps[1].config.secrets.T: the variable T isn't set", "4 steps[2].config.exec_env: can't be asked whether it takes this step: ask: nobody is there",
+		"4 steps[2].config.exec_env: far can't run it: " + absentWords(),
 		`4 steps[2].config.netwrk: is not known (did you mean "network"?)`}
 	for i := range got {
 		got[i], _, _ = strings.Cut(got[i], "; here may stand")
