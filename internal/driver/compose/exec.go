@@ -197,12 +197,22 @@ func writer(w io.Writer) io.Writer {
 	return w
 }
 
-// resize passes new sizes of the terminal on.
+// resizeTries is how often the first size is passed on: the engine refuses it until
+// the command runs.
+const resizeTries = 50
+
+// resize passes the terminal's sizes on. Engines before API 1.42 take the first one
+// in no other way.
 func (p *provider) resize(ctx context.Context, id string, r sdk.ExecWorkloadRequest) {
-	if r.Terminal == nil || r.Resize == nil {
+	if r.Terminal == nil {
 		return
 	}
-	for {
+	for range resizeTries {
+		if p.sized(ctx, id, *r.Terminal) || p.clock.Sleep(ctx, endPoll) != nil {
+			break
+		}
+	}
+	for r.Resize != nil {
 		select {
 		case <-ctx.Done():
 			return
@@ -210,16 +220,24 @@ func (p *provider) resize(ctx context.Context, id string, r sdk.ExecWorkloadRequ
 			if !ok {
 				return
 			}
-			err := p.client.Call(ctx, opExec, func(ctx context.Context, api *client.Client) error {
-				c := console(&size)
-				_, err := api.ExecResize(ctx, id, client.ExecResizeOptions{Height: c.Height, Width: c.Width})
-				return err
-			})
-			if err != nil {
-				p.log.Debug("the terminal's size wasn't passed on", "error", err)
-			}
+			p.sized(ctx, id, size)
 		}
 	}
+}
+
+func (p *provider) sized(ctx context.Context, id string, size sdk.TerminalSize) bool {
+	c := console(&size)
+	if c == (client.ConsoleSize{}) {
+		return true
+	}
+	err := p.client.Call(ctx, opExec, func(ctx context.Context, api *client.Client) error {
+		_, err := api.ExecResize(ctx, id, client.ExecResizeOptions{Height: c.Height, Width: c.Width})
+		return err
+	})
+	if err != nil {
+		p.log.Debug("the terminal's size wasn't passed on", "error", err)
+	}
+	return err == nil
 }
 
 // exitCode asks the engine for a command's code. Its client can't tell no code

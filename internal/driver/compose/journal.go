@@ -33,7 +33,7 @@ const (
 	kept = 64
 	// lockPatience is how long a look at the lock may take: who only asks whether
 	// it is held holds it for that moment.
-	lockPatience = time.Second
+	lockPatience = 200 * time.Millisecond
 	lockPoll     = 10 * time.Millisecond
 )
 

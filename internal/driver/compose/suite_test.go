@@ -44,7 +44,9 @@ type yard struct {
 	wrapper  string
 	mu       sync.Mutex
 	services map[string]map[string]any
-	made     map[string]int
+	// extra are other parts of the project's file.
+	extra map[string]any
+	made  map[string]int
 	// client is the test's own; wiping is what it removes meanwhile.
 	client *engine.Client
 	wiping sync.WaitGroup
@@ -143,7 +145,9 @@ func (y *yard) put(name string, s map[string]any) {
 	} else {
 		y.services[name] = s
 	}
-	data, err := json.Marshal(map[string]any{"services": y.services})
+	doc := map[string]any{"services": y.services}
+	maps.Copy(doc, y.extra)
+	data, err := json.Marshal(doc)
 	if err == nil {
 		err = replaceFile(filepath.Join(y.dir, "compose.yaml"), data)
 	}
@@ -277,9 +281,20 @@ func (y *yard) harness() workloadtest.Harness {
 	}
 }
 
+// TestSuite runs the checks in a few projects side by side: what they wait for is
+// the engine.
 func TestSuite(t *testing.T) {
-	y := newYard(t)
-	begun := time.Now()
-	workloadtest.Run(t, y.harness())
-	t.Logf("the suite took %s", time.Since(begun).Round(time.Second))
+	const projects = 4
+	groups := make([][]string, projects)
+	for i, c := range workloadtest.Checks() {
+		groups[i%projects] = append(groups[i%projects], c.Name)
+	}
+	for i, names := range groups {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			h := newYard(t).harness()
+			h.Only = names
+			workloadtest.Run(t, h)
+		})
+	}
 }
