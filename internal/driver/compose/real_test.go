@@ -552,3 +552,26 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.b.String()
 }
+
+// TestExample: the example is a project that this kind can operate.
+func TestExample(t *testing.T) {
+	y := &yard{t: t, host: testneed.Docker(t), wrapper: testneed.Compose(t), project: "windlass-shop-test", dir: t.TempDir(), ids: sdk.NewIDSource(sdk.SystemClock())}
+	example, err := filepath.Abs("../../../examples/compose")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := y.open(providertest.Testing(t), func(c map[string]any) { c["directory"], c["profiles"], c["settings"] = example, []string{"workers"}, y.dir })
+	var got []string
+	for it, err := range p.ListWorkloads(t.Context(), sdk.ListWorkloadsRequest{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(it.Path))
+	}
+	if !slices.Equal(got, []string{"web", "worker"}) {
+		t.Errorf("it has %q", got)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
