@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	autoscaling "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
@@ -67,41 +68,60 @@ func suspended(s *scaling.SuspendedState) bool {
 	return s != nil && is(s.DynamicScalingInSuspended) && is(s.DynamicScalingOutSuspended) && is(s.ScheduledScalingSuspended)
 }
 
-// tasks reads the tasks of a service: those that are to run, those that stop, and
-// those that stopped within the hour.
+// tasks reads the tasks of a service: those that are to run, then those that stop,
+// and those that stopped within the hour.
 func (s *Services) tasks(ctx context.Context, op string, a address) ([]types.Task, error) {
+	var wanted, leaving []types.Task
+	var errs [2]error
+	var wg sync.WaitGroup
+	wg.Go(func() { wanted, errs[0] = s.tasksOf(ctx, op, a, types.DesiredStatusRunning) })
+	leaving, errs[1] = s.tasksOf(ctx, op, a, types.DesiredStatusStopped)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	// A task that stopped between the two looks is in both.
+	known := map[string]bool{}
+	for _, t := range leaving {
+		known[str(t.TaskArn)] = true
+	}
+	wanted = slices.DeleteFunc(wanted, func(t types.Task) bool { return known[str(t.TaskArn)] })
+	return append(wanted, leaving...), nil
+}
+
+// tasksOf reads the tasks of a service that are to be in a state.
+func (s *Services) tasksOf(ctx context.Context, op string, a address, desired types.DesiredStatus) ([]types.Task, error) {
 	var all []types.Task
-	for _, desired := range []types.DesiredStatus{types.DesiredStatusRunning, types.DesiredStatusStopped} {
-		in := &ecs.ListTasksInput{Cluster: &a.cluster, ServiceName: &a.service, DesiredStatus: desired}
-		for {
-			var page *ecs.ListTasksOutput
+	in := &ecs.ListTasksInput{Cluster: &a.cluster, ServiceName: &a.service, DesiredStatus: desired}
+	for {
+		var page *ecs.ListTasksOutput
+		err := s.o.Session.Paced(ctx, s.o.Reads, op, func(ctx context.Context) (err error) {
+			page, err = s.o.ECS.ListTasks(ctx, in)
+			return err
+		})
+		if aws.ErrorCode(err) == "ServiceNotFoundException" {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(page.TaskArns) > 0 {
+			var out *ecs.DescribeTasksOutput
 			err := s.o.Session.Paced(ctx, s.o.Reads, op, func(ctx context.Context) (err error) {
-				page, err = s.o.ECS.ListTasks(ctx, in)
+				out, err = s.o.ECS.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &a.cluster, Tasks: page.TaskArns})
 				return err
 			})
-			if aws.ErrorCode(err) == "ServiceNotFoundException" {
-				return nil, nil
-			}
 			if err != nil {
 				return nil, err
 			}
-			if len(page.TaskArns) > 0 {
-				var out *ecs.DescribeTasksOutput
-				err := s.o.Session.Paced(ctx, s.o.Reads, op, func(ctx context.Context) (err error) {
-					out, err = s.o.ECS.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &a.cluster, Tasks: page.TaskArns})
-					return err
-				})
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, out.Tasks...)
-			}
-			if in.NextToken = page.NextToken; str(in.NextToken) == "" {
-				break
-			}
+			all = append(all, out.Tasks...)
+		}
+		if in.NextToken = page.NextToken; str(in.NextToken) == "" {
+			return all, nil
 		}
 	}
-	return all, nil
 }
 
 // view is all that is known of a service at a moment.
