@@ -57,7 +57,7 @@ func (x *Session) refused(op string, resp *http.Response, body []byte) error {
 	if x.words(e, resp.StatusCode, body) {
 		return e
 	}
-	e.Code, e.Retryable, e.Err = sdk.Unavailable, true, fmt.Errorf("HTTP %d, which is no answer of the service", resp.StatusCode)
+	e.Code, e.Retryable, e.Err = sdk.Unavailable, true, wordlessError(resp.StatusCode)
 	switch resp.StatusCode {
 	case http.StatusUnauthorized:
 		e.Code, e.Retryable, e.Reason = sdk.Unauthenticated, false, sdk.ReasonCredentials
@@ -65,6 +65,21 @@ func (x *Session) refused(op string, resp *http.Response, body []byte) error {
 		e.Code = sdk.ResourceExhausted
 	}
 	return e
+}
+
+// wordlessError is an answer that isn't in the service's form, by its status.
+type wordlessError int
+
+func (e wordlessError) Error() string {
+	return fmt.Sprintf("HTTP %d, which is no answer of the service", int(e))
+}
+
+// Unserved reports whether an answer says that nobody serves an address: of an API
+// group that isn't there an API server says so without a Status. Something on the way
+// may have said it as well.
+func Unserved(err error) bool {
+	var e wordlessError
+	return errors.As(err, &e) && e == http.StatusNotFound
 }
 
 // statusWords reads what an API server says: a Status object.

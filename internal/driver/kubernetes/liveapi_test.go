@@ -48,7 +48,8 @@ type apiServer struct {
 	// namespaces at once.
 	denied []string
 	narrow bool
-	// unmeasured is how many more times no pod has measurements.
+	// unmeasured is how many more times no pod has measurements; below 0 there is no
+	// metrics API.
 	unmeasured int
 	// busy has so many applies meet another writer first.
 	busy int
@@ -125,8 +126,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		verb = "list"
 	}
 	s.serve.Serve(w, r, p.resource+"."+verb, body, func() fault.Reply {
-		code, out := http.StatusOK, any(nil)
 		code, out, err := s.do(r, p, body)
+		if errors.Is(err, errUnserved) {
+			return fault.Reply{Status: http.StatusNotFound, Body: []byte("404 page not found\n")}
+		}
 		if err != nil {
 			return statusReply(err)
 		}
@@ -135,6 +138,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return statusReply(&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(f.Status), Reason: metav1.StatusReason(f.Code), Message: f.Message}}) //nolint:gosec // an HTTP status
 	})
 }
+
+// errUnserved is an API group that isn't there: an API server has no Status for it.
+var errUnserved = errors.New("nobody serves that")
 
 func jsonReply(code int, v any) fault.Reply {
 	body, err := json.Marshal(v)
@@ -161,6 +167,9 @@ func (s *apiServer) do(r *http.Request, p place, body []byte) (int, any, error) 
 		return 0, nil, apierrors.NewForbidden(gr, p.name, errors.New("not yours"))
 	}
 	if p.gvk.Group == "metrics.k8s.io" {
+		if s.unmeasured < 0 {
+			return 0, nil, errUnserved
+		}
 		return s.measures(r, p)
 	}
 	if p.gvk.Kind == "" {

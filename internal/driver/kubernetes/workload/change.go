@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -21,8 +22,9 @@ type change struct {
 	// edit makes the change to what we declared, and refuses what can't be. It returns
 	// nil where all is so already.
 	edit func(ctx context.Context, o *object, declared map[string]any) (*edited, error)
-	// replaces: pods are replaced, and the change is named as a rollout.
-	replaces bool
+	// replaces: pods are replaced, and the change is named as a rollout. counts: it may
+	// change the count, and edit looks at autoscalers.
+	replaces, counts bool
 }
 
 // edited is a change that was decided.
@@ -52,7 +54,7 @@ func (w *Workloads) change(ctx context.Context, ch change) (sdk.OpResult, *objec
 
 // once decides a change on what is there, and applies it.
 func (w *Workloads) once(ctx context.Context, r ref, ch change) (sdk.OpResult, *object, error) {
-	o, err := w.read(ctx, ch.op, r)
+	o, err := w.readFor(ctx, r, ch)
 	if err != nil {
 		return sdk.OpResult{}, nil, err
 	}
@@ -98,6 +100,24 @@ func (w *Workloads) once(ctx context.Context, r ref, ch change) (sdk.OpResult, *
 		return sdk.OpResult{}, nil, sdk.Unclear(w.fail(sdk.Internal, ch.op, "read the answer: %w", err))
 	}
 	return sdk.OpResult{Changed: true, Generation: now.generation(), Rollout: now.rolloutOf(id), Trace: traceOf(r), Warnings: e.warnings}, now, nil
+}
+
+// readFor reads what a change is decided on, its parts at the same time.
+func (w *Workloads) readFor(ctx context.Context, r ref, ch change) (*object, error) {
+	if !ch.counts {
+		return w.read(ctx, ch.op, r)
+	}
+	var scaler *sdk.Autoscaler
+	var unseen error
+	var wg sync.WaitGroup
+	wg.Go(func() { scaler, unseen = w.scaler(ctx, ch.op, r) })
+	o, err := w.read(ctx, ch.op, r)
+	wg.Wait()
+	if err != nil {
+		return nil, err
+	}
+	o.scaler, o.unseen = scaler, unseen
+	return o, nil
 }
 
 // rolloutOf is the name of an operation's rollout, empty where it replaced no pods.

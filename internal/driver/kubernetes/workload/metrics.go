@@ -107,7 +107,7 @@ func (w *Workloads) measured(ctx context.Context, path sdk.WorkloadPath) ([]core
 		return nil, nil, err
 	}
 	all, err := listed[podMetrics](ctx, w, opMetrics, kube.PodMetrics(r.namespace), metav1.FormatLabelSelector(o.selector))
-	if sdk.CodeOf(err) == sdk.NotFound {
+	if sdk.CodeOf(err) == sdk.NotFound || kube.Unserved(err) {
 		e := w.fail(sdk.FailedPrecondition, opMetrics, "the cluster has no metrics API: %w", err)
 		e.Remedy = "install metrics-server, or whatever else serves metrics.k8s.io"
 		return nil, nil, e

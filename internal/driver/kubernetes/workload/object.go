@@ -37,6 +37,9 @@ type object struct {
 	manual string
 	// recreates: all old pods end before new ones start.
 	recreates bool
+	// scaler owns the count, and unseen is why that can't be told, where it was asked for.
+	scaler *sdk.Autoscaler
+	unseen error
 	// history is how many old revisions the cluster keeps.
 	history int
 }

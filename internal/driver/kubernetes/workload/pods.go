@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,29 +27,35 @@ func (w *Workloads) pods(ctx context.Context, op string, o *object) ([]corev1.Po
 	if err != nil {
 		return nil, "", w.fail(sdk.Internal, op, "the selector of %s: %w", o.ref.object(), err)
 	}
-	owners, newest := map[types.UID]bool{o.meta.UID: true}, o.revision
-	switch o.ref.kind {
-	case deployment:
-		sets, err := listed[appsv1.ReplicaSet](ctx, w, op, kube.Apps("replicasets", o.ref.namespace, ""), selector.String())
-		if err != nil {
-			return nil, "", err
-		}
-		owners, newest = replicaSets(o, sets)
-	case daemonSet:
-		revisions, err := listed[appsv1.ControllerRevision](ctx, w, op, kube.Apps("controllerrevisions", o.ref.namespace, ""), selector.String())
-		if err != nil {
-			return nil, "", err
-		}
-		newest = newestRevision(o, revisions)
-	case statefulSet:
-	}
-	all, err := listed[corev1.Pod](ctx, w, op, kube.Pods(o.ref.namespace, ""), selector.String())
-	if err != nil {
+	var all []corev1.Pod
+	var failed error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		all, failed = listed[corev1.Pod](ctx, w, op, kube.Pods(o.ref.namespace, ""), selector.String())
+	})
+	owners, newest, err := w.revisions(ctx, op, o, selector.String())
+	wg.Wait()
+	if err = cmp.Or(err, failed); err != nil {
 		return nil, "", err
 	}
 	all = slices.DeleteFunc(all, func(p corev1.Pod) bool { c := metav1.GetControllerOf(&p); return c == nil || !owners[c.UID] })
 	slices.SortFunc(all, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return all, newest, nil
+}
+
+// revisions are the UIDs of what makes a workload's pods, and the newest template's name.
+func (w *Workloads) revisions(ctx context.Context, op string, o *object, selector string) (owners map[types.UID]bool, newest string, err error) {
+	switch o.ref.kind {
+	case deployment:
+		sets, err := listed[appsv1.ReplicaSet](ctx, w, op, kube.Apps("replicasets", o.ref.namespace, ""), selector)
+		owners, newest = replicaSets(o, sets)
+		return owners, newest, err
+	case daemonSet:
+		all, err := listed[appsv1.ControllerRevision](ctx, w, op, kube.Apps("controllerrevisions", o.ref.namespace, ""), selector)
+		return map[types.UID]bool{o.meta.UID: true}, newestRevision(o, all), err
+	case statefulSet:
+	}
+	return map[types.UID]bool{o.meta.UID: true}, o.revision, nil
 }
 
 // listed reads a list of a type.

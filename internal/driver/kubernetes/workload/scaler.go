@@ -47,19 +47,19 @@ func (w *Workloads) scaler(ctx context.Context, op string, r ref) (*sdk.Autoscal
 
 // against refuses to change a count that an autoscaler owns, unless told (F95). What
 // can't be told counts as owned.
-func (w *Workloads) against(ctx context.Context, op string, req sdk.OpRequest, r ref) (*sdk.Autoscaler, error) {
-	a, err := w.scaler(ctx, op, r)
+func (w *Workloads) against(op string, told bool, o *object) (*sdk.Autoscaler, error) {
+	a, err := o.scaler, o.unseen
 	switch {
-	case sdk.CodeOf(err) == sdk.PermissionDenied && req.AgainstAutoscaler:
+	case sdk.CodeOf(err) == sdk.PermissionDenied && told:
 		return nil, nil
 	case sdk.CodeOf(err) == sdk.PermissionDenied:
-		e := w.fail(sdk.PermissionDenied, op, "whether an autoscaler owns the count of the %s can't be told: %w", r.object(), err)
+		e := w.fail(sdk.PermissionDenied, op, "whether an autoscaler owns the count of the %s can't be told: %w", o.ref.object(), err)
 		e.Remedy = missingRight + "; or repeat the command with --against-autoscaler"
 		return nil, e
-	case err != nil || a == nil || req.AgainstAutoscaler:
+	case err != nil || a == nil || told:
 		return a, err
 	}
-	e := w.fail(sdk.FailedPrecondition, op, "the %s is scaled by %s between %d and %d, which would undo it", r.object(), a.Name, a.Min, a.Max)
+	e := w.fail(sdk.FailedPrecondition, op, "the %s is scaled by %s between %d and %d, which would undo it", o.ref.object(), a.Name, a.Min, a.Max)
 	e.ID, e.Remedy = sdk.ErrAutoscaler, "change the autoscaler's bounds, or repeat the command with --against-autoscaler"
 	return nil, e
 }

@@ -29,12 +29,13 @@ func (w *Workloads) counted(op string, o *object) error {
 // resize is a change of the count. want decides it: how many there are to be, and what
 // is noted for a later start; nil notes nothing.
 func (w *Workloads) resize(ctx context.Context, op string, req sdk.OpRequest, want func(o *object) (n int, note *int, changed bool, err error)) (sdk.OpResult, *object, error) {
-	return w.change(ctx, change{op: op, req: req, edit: func(ctx context.Context, o *object, declared map[string]any) (*edited, error) {
+	return w.change(ctx, change{op: op, req: req, counts: true, edit: func(_ context.Context, o *object, declared map[string]any) (*edited, error) {
 		n, note, changed, err := want(o)
 		if err != nil || !changed {
 			return nil, err
 		}
-		scaler, err := w.fight(ctx, op, req, o.ref)
+		// A start gives an autoscaler its work back.
+		scaler, err := w.against(op, req.AgainstAutoscaler || op == opStart, o)
 		if err != nil {
 			return nil, err
 		}
@@ -48,14 +49,6 @@ func (w *Workloads) resize(ctx context.Context, op string, req sdk.OpRequest, wa
 		}
 		return &edited{args: args, warnings: append(takesOver(scaler, n), taken(o, "count", "f:spec", "f:replicas")...)}, nil
 	}})
-}
-
-// fight is against, but for a start: that gives the autoscaler something to do.
-func (w *Workloads) fight(ctx context.Context, op string, req sdk.OpRequest, r ref) (*sdk.Autoscaler, error) {
-	if op == opStart {
-		req.AgainstAutoscaler = true
-	}
-	return w.against(ctx, op, req, r)
 }
 
 // ScaleWorkload implements sdk.Scaler.
