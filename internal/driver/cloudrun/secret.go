@@ -1,7 +1,6 @@
 package cloudrun
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -20,18 +19,9 @@ import (
 // The schemes of references that are taken. The first is passed on; the others
 // become variables that whoever may see the job can read.
 const (
-	schemeSecretManager = "gcp-sm"
+	schemeSecretManager = gcp.SchemeSecretManager
 	schemeEnv           = "env"
 	schemeFile          = "file"
-)
-
-// newest is the version that a reference without one means.
-const newest = "latest"
-
-var (
-	// https://cloud.google.com/run/docs/reference/rest/v2/Container#SecretKeySelector
-	secretForm  = form(`^(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}$`)
-	versionForm = form(`^([1-9][0-9]*|[a-z][A-Za-z0-9_-]{0,62})$`)
 )
 
 // secrets adds a variable for each secret that Cloud Run fetches by itself, when
@@ -45,19 +35,12 @@ func (l *plan) secrets(c *runpb.Container) {
 		}
 		switch parsed.Scheme {
 		case schemeSecretManager:
-			switch {
-			case parsed.Key != "":
-				l.Bad(sdk.Unimplemented, field, ref, "Cloud Run gives a secret as a whole; leave #%s out", parsed.Key)
-				continue
-			case !secretForm().MatchString(parsed.Path):
-				l.Bad(sdk.InvalidArgument, field, ref, "is neither a secret's ID nor projects/P/secrets/ID")
-				continue
-			case parsed.Version != "" && !versionForm().MatchString(parsed.Version):
-				l.Bad(sdk.InvalidArgument, field, ref, "a version is a number, latest or an alias")
+			key, code, why := gcp.SecretKey(parsed)
+			if key == nil {
+				l.Bad(code, field, ref, "%s", why)
 				continue
 			}
-			c.Env = append(c.Env, &runpb.EnvVar{Name: name, Values: &runpb.EnvVar_ValueSource{ValueSource: &runpb.EnvVarSource{
-				SecretKeyRef: &runpb.SecretKeySelector{Secret: parsed.Path, Version: cmp.Or(parsed.Version, newest)}}}})
+			c.Env = append(c.Env, &runpb.EnvVar{Name: name, Values: &runpb.EnvVar_ValueSource{ValueSource: &runpb.EnvVarSource{SecretKeyRef: key}}})
 		case schemeEnv, schemeFile:
 			if !l.Spec.AllowVisibleSecret {
 				l.Bad(sdk.Unimplemented, field, ref, "on provider %s it would be a variable that anyone who may see the job can read; put it into Secret Manager and write secret://gcp-sm/NAME, or permit that with --allow-visible-secret", l.p.name)
@@ -81,14 +64,15 @@ func (l *plan) missing(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(l.Spec.Secrets)) {
 		field, ref := "secrets."+name, string(l.Spec.Secrets[name])
 		parsed, err := sdk.ParseSecretRef(ref)
-		if err != nil || parsed.Scheme != schemeSecretManager || l.Has(field) {
+		key, _, _ := gcp.SecretKey(parsed)
+		if err != nil || parsed.Scheme != schemeSecretManager || l.Has(field) || key == nil {
 			continue
 		}
-		secret := parsed.Path
+		secret := key.GetSecret()
 		if !strings.HasPrefix(secret, "projects/") {
 			secret = "projects/" + l.p.session.Project + "/secrets/" + secret
 		}
-		v, err := l.p.look(ctx, secret+"/versions/"+cmp.Or(parsed.Version, newest))
+		v, err := l.p.look(ctx, secret+"/versions/"+key.GetVersion())
 		switch {
 		case sdk.CodeOf(err) == sdk.NotFound:
 			l.Bad(sdk.FailedPrecondition, field, ref, "Secret Manager doesn't have it: %s", gcp.Text(err))

@@ -7,14 +7,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"cloud.google.com/go/run/apiv2/runpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/windlass-run/windlass/internal/cloud/gcp"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -24,16 +23,6 @@ const (
 	// annotationConfig has the operation that last changed the settings, and a
 	// digest of what they were then: whoever may read it may read them too.
 	annotationConfig = "windlass.run/config"
-
-	schemeSecretManager = "gcp-sm"
-	// newest is the version that a reference without one means.
-	newest = "latest"
-)
-
-var (
-	// https://cloud.google.com/run/docs/reference/rest/v2/Container#SecretKeySelector
-	secretForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(projects/[^/]+/secrets/)?[A-Za-z0-9_-]{1,255}$`) })
-	versionForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([1-9][0-9]*|[a-z][A-Za-z0-9_-]{0,62})$`) })
 )
 
 // ApplyConfig implements sdk.Configurer. Settings are variables of the container
@@ -142,18 +131,16 @@ func (p *planning) variables(field string, list []*runpb.EnvVar, set map[string]
 func (p *planning) secret(name, ref string) *runpb.SecretKeySelector {
 	field := "secrets." + name
 	parsed, err := sdk.ParseSecretRef(ref)
-	switch {
-	case err != nil: // sdk.ValidateDeployment and sdk.ValidateConfig say so
-	case parsed.Scheme != schemeSecretManager:
-		p.bad(sdk.Unimplemented, field, ref, "a service of Cloud Run would show it to whoever may see the service; put it into Secret Manager and write secret://%s/NAME", schemeSecretManager)
-	case parsed.Key != "":
-		p.bad(sdk.Unimplemented, field, ref, "Cloud Run gives a secret as a whole; leave #%s out", parsed.Key)
-	case !secretForm().MatchString(parsed.Path):
-		p.bad(sdk.InvalidArgument, field, ref, "is neither a secret's ID nor projects/P/secrets/ID")
-	case parsed.Version != "" && !versionForm().MatchString(parsed.Version):
-		p.bad(sdk.InvalidArgument, field, ref, "a version is a number, latest or an alias")
-	default:
-		return &runpb.SecretKeySelector{Secret: parsed.Path, Version: cmp.Or(parsed.Version, newest)}
+	if err != nil {
+		return nil // sdk.ValidateDeployment and sdk.ValidateConfig say so
 	}
-	return nil
+	if parsed.Scheme != gcp.SchemeSecretManager {
+		p.bad(sdk.Unimplemented, field, ref, "a service of Cloud Run would show it to whoever may see the service; put it into Secret Manager and write secret://%s/NAME", gcp.SchemeSecretManager)
+		return nil
+	}
+	key, code, why := gcp.SecretKey(parsed)
+	if key == nil {
+		p.bad(code, field, ref, "%s", why)
+	}
+	return key
 }

@@ -101,11 +101,11 @@ func (h *hosted) superseded(generation int64) bool {
 
 // deploy imports a revision's image and starts its first instance. Without any
 // instance to be, its health isn't looked at.
-func (s *Service) deploy(h *hosted, r *revision, pace Pace, unhealthy bool) {
+func (s *Service) deploy(h *hosted, r *revision, pace Pace, untried bool) {
 	if !s.pause(pace.Import) {
 		return
 	}
-	if unhealthy {
+	if untried {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		r.ready = true
