@@ -112,7 +112,11 @@ func TestExec(t *testing.T) {
 	if _, _, err := conn.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
 		t.Errorf("when its container ends: %v", err)
 	}
-	resp, err := c.http.Get(c.url + execPath + "nothing")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+execPath+"nothing", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.http.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

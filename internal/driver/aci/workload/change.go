@@ -174,7 +174,7 @@ func traceWords(w at) string { return "tag " + tagOp + " of container group " + 
 
 // busy is the refusal of a change while Azure is at another.
 func (o *Operator) busy(op string) error {
-	e := o.fail(sdk.Aborted, op, errors.New("Azure is still at bringing the group up, and takes no other change until then"))
+	e := o.fail(sdk.Aborted, op, errors.New("the group is still being brought up, and Azure takes no other change until then"))
 	e.Retryable, e.Remedy = true, "wait until `windlass svc status` says that its rollout is complete"
 	return e
 }

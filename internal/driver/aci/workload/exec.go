@@ -109,7 +109,7 @@ func (o *Operator) program(r sdk.ExecWorkloadRequest) (string, *wrapped, error) 
 	}
 	if o.ExecShell == "" {
 		if word := r.Command[0]; len(r.Command) > 1 || strings.ContainsAny(word, " \t\r\n'\"\\$") {
-			e := o.fail(sdk.Unimplemented, opExec, errors.New("Container Instances runs one program without arguments"))
+			e := o.fail(sdk.Unimplemented, opExec, errors.New("a session of Container Instances runs one program without arguments"))
 			e.Field, e.Remedy = "command", "name a shell that the containers have, as in exec_shell: /bin/sh, in the provider's config: it is told the command, and tells its exit code"
 			return "", nil, e
 		}

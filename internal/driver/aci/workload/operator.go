@@ -182,7 +182,7 @@ func (o *Operator) get(ctx context.Context, op string, w at) (*arm.ContainerGrou
 	case err != nil:
 		return nil, err
 	case g.Properties == nil || len(containersOf(g)) == 0:
-		return nil, o.fail(sdk.Internal, op, fmt.Errorf("Azure shows the container group %s without containers", w.path()))
+		return nil, o.fail(sdk.Internal, op, fmt.Errorf("the container group %s is shown without containers", w.path()))
 	case isJob(g):
 		e := o.fail(sdk.FailedPrecondition, op, fmt.Errorf("the container group %s is a job's", w.path()))
 		e.Remedy = "`windlass ps` lists jobs; `windlass cancel` ends one"

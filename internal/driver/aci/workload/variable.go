@@ -140,7 +140,7 @@ func revision(c *arm.ContainerProperties, ref func(name string) sdk.SecretRef) s
 		if secure(v) {
 			kind, text = "secret", string(ref(deref(v.Name)))
 		}
-		fmt.Fprintf(h, "%q %s %q\n", deref(v.Name), kind, text) // a hash takes all
+		_, _ = fmt.Fprintf(h, "%q %s %q\n", deref(v.Name), kind, text) // a hash takes all
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
