@@ -560,7 +560,9 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := y.open(providertest.Testing(t), func(c map[string]any) { c["directory"], c["profiles"], c["settings"] = example, []string{"workers"}, y.dir })
+	p := y.open(providertest.Testing(t), func(c map[string]any) {
+		c["directory"], c["profiles"], c["settings"] = example, []string{"workers"}, y.dir
+	})
 	var got []string
 	for it, err := range p.ListWorkloads(t.Context(), sdk.ListWorkloadsRequest{}) {
 		if err != nil {
