@@ -28,13 +28,32 @@ const fastExit = "GORACE=atexit_sleep_ms=20"
 // pretend is the kind of the plugin of these tests: the fake, in a process of its own.
 const pretend = "pretend"
 
+// Other names of that program: the one keeps resources alone, the other has none.
+const (
+	pretendShelf = "shelf"
+	pretendBench = "bench"
+)
+
+// pretended is the driver of the plugin of a name. Its provider's config has the same
+// capabilities.
+func pretended(name string) sdk.Driver {
+	d := fake.DriverOf(name)
+	switch name {
+	case pretendShelf:
+		d.Capabilities = []string{sdk.Resources().String(), sdk.Troubleshooting().String()}
+	case pretendBench:
+		d.Capabilities, d.Resources = []string{sdk.Runner().String(), sdk.Canceler().String()}, nil
+	}
+	return d
+}
+
 // together is how many tests run at a time: they wait for programs more than
 // they work.
 const together = "8"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(plugin.CookieKey) == plugin.CookieValue {
-		plugin.Serve(fake.DriverOf(pretend))
+		plugin.Serve(pretended(filepath.Base(os.Args[0])))
 		return
 	}
 	if os.Getenv(asProgram) != "" {

@@ -21,7 +21,19 @@ import (
 func withPlugin(t *testing.T, keeper string) *program {
 	t.Helper()
 	p := newProgram(t, keeper)
-	at := filepath.Join(p.dir, ".local", "share", "windlass", "plugins", pretend)
+	p.plugin(pretend)
+	p.write("windlass.yaml", "providers: {stage: {kind: pretend, poll_interval: 50ms, config: {evidence: 1h}}}\n")
+	if keeper != "off" {
+		t.Cleanup(p.dismiss)
+	}
+	return p
+}
+
+// plugin puts this program under the name of a plugin into the folder of plugins.
+func (p *program) plugin(name string) {
+	t := p.t
+	t.Helper()
+	at := filepath.Join(p.dir, ".local", "share", "windlass", "plugins", name)
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -29,21 +41,16 @@ func withPlugin(t *testing.T, keeper string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Link(self, filepath.Join(at, pretend)); err != nil {
+	if err := os.Link(self, filepath.Join(at, name)); err != nil {
 		data, err := os.ReadFile(self)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(at, pretend), data, 0o700); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(at, name), data, 0o700); err != nil { //nolint:gosec // a program
 			t.Fatal(err)
 		}
 	}
-	p.write(filepath.Join(".local", "share", "windlass", "plugins", pretend, "plugin.json"), `{"name": "pretend", "version": "1.2.3"}`)
-	p.write("windlass.yaml", "providers: {stage: {kind: pretend, poll_interval: 50ms, config: {evidence: 1h}}}\n")
-	if keeper != "off" {
-		t.Cleanup(p.dismiss)
-	}
-	return p
+	p.write(filepath.Join(".local", "share", "windlass", "plugins", name, "plugin.json"), fmt.Sprintf(`{"name": %q, "version": "1.2.3"}`, name))
 }
 
 // hosted waits for the n-th process of the plugin that the keeper has started.

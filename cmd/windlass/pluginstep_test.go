@@ -61,3 +61,42 @@ func TestPluginConfig(t *testing.T) {
 		t.Errorf("run: exit %d: %s", code, errs.String())
 	}
 }
+
+// TestPluginAbsent: a capability that a plugin doesn't advertise isn't there. A command
+// that needs it is refused with Unimplemented, which names provider and capability, and
+// leaves nothing in the ledger.
+func TestPluginAbsent(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, "off")
+	p.plugin(pretendShelf)
+	p.plugin(pretendBench)
+	p.write("windlass.yaml", "providers:\n  things: {kind: shelf, config: {capabilities: [ResourceDriver, Troubleshooter]}}\n  jobs: {kind: bench, config: {capabilities: [JobRunner, JobCanceler]}}\n")
+	p.write("r.yaml", "resources:\n  - {name: a, type: fake.box, provider: jobs}\n")
+	p.write("steps.yaml", "steps:\n  - {name: one, type: step.sandbox_exec, config: {exec_env: provider-ephemeral, provider: things, image: any, command: [echo]}}\n")
+	for _, c := range []struct {
+		provider, capability, id string
+
+		args []string
+	}{
+		{"things", "JobRunner", "code.unimplemented", []string{"run", "--on", "things", "--image", "any", "--", "echo"}},
+		{"steps[0].config.provider", "JobRunner", "step.refused", []string{"step", "run", "steps.yaml"}},
+		{"jobs", "ResourceDriver", "code.unimplemented", []string{"resource", "apply", "-f", "r.yaml"}},
+		{"jobs", "ResourceDriver", "code.unimplemented", []string{"resource", "read", "-f", "r.yaml"}},
+	} {
+		var errs strings.Builder
+		cmd := p.command(c.args...)
+		cmd.Stderr = &errs
+		_ = cmd.Run() // its exit code is judged
+		if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), c.provider) || !strings.Contains(errs.String(), c.capability) ||
+			!strings.Contains(errs.String(), "windlass explain "+c.id) {
+			t.Errorf("%q: exit %d: %s", c.args, code, errs.String())
+		}
+	}
+	if out, code := p.do("ledger", "log", "--json"); code == 0 && !strings.Contains(out, `"data": []`) {
+		t.Errorf("the ledger: exit %d: %s", code, out)
+	}
+	p.write("r.yaml", "resources:\n  - {name: a, type: fake.box, provider: things, config: {label: x}}\n")
+	if out, code := p.do("resource", "apply", "-f", "r.yaml"); code != 0 || !strings.Contains(out, "a on things: create") {
+		t.Errorf("what is there: exit %d: %s", code, out)
+	}
+}

@@ -80,7 +80,7 @@ var layers = []layer{
 	{path: "internal/price", may: []string{"sdk"}},
 	{path: "internal/control", may: []string{"sdk", "internal/ledger", "internal/joblog", "internal/secret"}, never: drivers},
 	{path: "internal/sandbox", may: []string{"sdk", "internal/ledger", "internal/joblog", "internal/control"}, never: drivers},
-	{path: "internal/yamltree"},
+	{path: "internal/yamltree", may: []string{"sdk"}},
 	{path: "internal/runner", may: []string{"sdk", "sdk/plugin", "internal/ledger", "internal/joblog", "internal/control", "internal/sandbox", "internal/yamltree"}, never: drivers},
 	{path: "internal/config", may: []string{"sdk", "internal/yamltree"}},
 	{path: "internal/credential", may: []string{"sdk", "internal/config"}},

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -50,56 +48,11 @@ type File struct {
 // What is wrong with it comes back all at once, as *config.Invalid in an *sdk.Error of
 // InvalidArgument. The end of ctx ends the wait for one who has yet to write the file.
 func Read(ctx context.Context, path, dir string, stdin io.Reader) (File, error) {
-	type result struct {
-		f   File
-		err error
-	}
-	read := make(chan result, 1)
-	go func() {
-		f, err := readFile(path, dir, stdin)
-		read <- result{f, err}
-	}()
-	select {
-	case r := <-read:
-		return r.f, r.err
-	case <-ctx.Done():
-		return File{}, context.Cause(ctx)
-	}
-}
-
-func readFile(path, dir string, stdin io.Reader) (File, error) {
-	if path == "-" {
-		data, err := io.ReadAll(io.LimitReader(stdin, yamltree.MaxBytes+1))
-		if err != nil {
-			return File{}, sdk.Errorf(sdk.Unknown, op, "standard input: %w", err)
-		}
-		return Parse("standard input", data)
-	}
-	full := path
-	if !filepath.IsAbs(full) {
-		full = filepath.Join(dir, path)
-	}
-	h, err := os.Open(full)
+	t, err := yamltree.Read(ctx, yamltree.Source{Path: path, Dir: dir, Stdin: stdin, Op: op, What: "resources", ID: ErrFile})
 	if err != nil {
-		code := sdk.FailedPrecondition
-		if errors.Is(err, os.ErrNotExist) {
-			code = sdk.NotFound
-		}
-		return File{}, &sdk.Error{Code: code, Op: op, ID: ErrFile, Err: fmt.Errorf("%s: %w", path, bare(err)), Remedy: "name a file of resources, or - for standard input"}
+		return File{}, err
 	}
-	data, err := io.ReadAll(io.LimitReader(h, yamltree.MaxBytes+1))
-	if err = errors.Join(err, h.Close()); err != nil {
-		return File{}, &sdk.Error{Code: sdk.FailedPrecondition, Op: op, ID: ErrFile, Err: fmt.Errorf("%s: %w", path, bare(err))}
-	}
-	return Parse(path, data)
-}
-
-func bare(err error) error {
-	var pe *os.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
+	return Parse(t.Name, t.Data)
 }
 
 // Parse reads the text of a file.

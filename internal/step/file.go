@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/internal/yamltree"
-	"github.com/windlass-run/windlass/sdk"
 )
 
 // File is a step file that was read. Whether it is sound is told by Run: what is
@@ -66,63 +63,20 @@ const MaxFile = yamltree.MaxBytes
 // The end of ctx ends the wait for one who has yet to write the file: a
 // terminal, a pipe. What is written then is read and dropped.
 func Read(ctx context.Context, path, dir string, stdin io.Reader) (*File, error) {
-	var f *File
-	var err error
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		f, err = readFile(path, dir, stdin)
-	}()
-	select {
-	case <-read:
-		return f, err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func readFile(path, dir string, stdin io.Reader) (*File, error) {
-	const op = "read steps"
-	if path == "-" {
-		data, err := io.ReadAll(io.LimitReader(stdin, MaxFile+1))
-		if err != nil {
-			return nil, sdk.Errorf(sdk.Unknown, op, "standard input: %w", err)
-		}
-		return parseFile("standard input", dir, data)
-	}
-	full := path
-	if !filepath.IsAbs(full) {
-		full = filepath.Join(dir, path)
-	}
-	h, err := os.Open(full)
+	t, err := yamltree.Read(ctx, yamltree.Source{Path: path, Dir: dir, Stdin: stdin, Op: opRead, What: "steps", ID: ErrFile})
 	if err != nil {
-		code := sdk.FailedPrecondition
-		if errors.Is(err, os.ErrNotExist) {
-			code = sdk.NotFound
-		}
-		return nil, &sdk.Error{Code: code, Op: op, ID: ErrFile, Err: fmt.Errorf("%s: %w", path, bare(err)), Remedy: "name a file of steps, or - for standard input"}
+		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(h, MaxFile+1))
-	if err = errors.Join(err, h.Close()); err != nil {
-		return nil, &sdk.Error{Code: sdk.FailedPrecondition, Op: op, ID: ErrFile, Err: fmt.Errorf("%s: %w", path, bare(err))}
-	}
-	return parseFile(path, filepath.Dir(full), data)
+	return parseFile(t.Name, t.Dir, t.Data)
 }
 
-func bare(err error) error {
-	var pe *os.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
-}
+const opRead = "read steps"
 
 // parseFile reads the text of a step file.
 func parseFile(path, dir string, data []byte) (*File, error) {
-	const op = "read steps"
 	f := &File{Path: path, Dir: dir}
 	if len(data) > MaxFile {
-		return nil, invalid(op, []Problem{{File: path, ID: ErrFile, Message: fmt.Sprintf("is larger than %d KiB", MaxFile>>10)}})
+		return nil, invalid(opRead, []Problem{{File: path, ID: ErrFile, Message: fmt.Sprintf("is larger than %d KiB", MaxFile>>10)}})
 	}
 	root, err := yamltree.Parse(data)
 	if err != nil {
@@ -131,7 +85,7 @@ func parseFile(path, dir string, data []byte) (*File, error) {
 		if errors.As(err, &se) {
 			p.Line, p.Column, p.Message = se.Line, se.Column, se.Message
 		}
-		return nil, invalid(op, []Problem{p})
+		return nil, invalid(opRead, []Problem{p})
 	}
 	r := &reader{file: f}
 	r.root(root)
