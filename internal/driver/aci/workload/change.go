@@ -188,7 +188,7 @@ const repeatLook = 250 * time.Millisecond
 func (o *Operator) again(ctx context.Context, op string, w at, m mark, g *arm.ContainerGroup) (done bool, _ sdk.OpResult, _ error) {
 	for {
 		v := viewOf(g)
-		if m.seen(v) != "" || m.verb == verbCreate || m.verb == verbConfig {
+		if m.seen(v) != "" {
 			return true, sdk.OpResult{Changed: true, Generation: generationOf(g), Trace: traceWords(w)}, nil
 		}
 		if !o.young(m) {

@@ -104,7 +104,7 @@ func (o *Operator) groupOf(w at, s sdk.DeploymentSpec) (*arm.ContainerGroup, map
 		}
 		c.Command = append(c.Command, to.Ptr(word))
 	}
-	for field, vars := range map[string]map[string]string{"env": s.Env, "config": s.Config} {
+	variables := func(field string, vars map[string]string) {
 		for _, k := range sortedKeys(vars) {
 			if msg := checkVariable(k, vars[k]); msg != "" {
 				bad(sdk.Unimplemented, field, k, "%s", msg)
@@ -112,6 +112,8 @@ func (o *Operator) groupOf(w at, s sdk.DeploymentSpec) (*arm.ContainerGroup, map
 			c.EnvironmentVariables = setVariable(c.EnvironmentVariables, &arm.EnvironmentVariable{Name: to.Ptr(k), Value: to.Ptr(vars[k])})
 		}
 	}
+	variables("env", s.Env)
+	variables("config", s.Config)
 	if place.Group == nil { // it has problems
 		return nil, nil, ps
 	}

@@ -96,9 +96,7 @@ func markOf(g *arm.ContainerGroup) (mark, bool) { return parseMark(tag(g, tagOp)
 func (m mark) seen(v view) string {
 	switch m.verb {
 	case verbCreate, verbConfig:
-		if v.deploying() || v.stopped() || v.ended() || v.allAfter(m.started) {
-			return "the call that set the tag deployed the group"
-		}
+		return "the call that set it deployed the group"
 	case verbStop:
 		if v.stopped() {
 			return "the group is stopped"
@@ -143,9 +141,6 @@ func (o *Operator) trace(id sdk.ID, before string, v view) *sdk.OpTrace {
 	generation := generationOf(v.g)
 	switch {
 	case ok && m.id == id:
-		if m.verb == verbCreate || m.verb == verbConfig {
-			return &sdk.OpTrace{State: sdk.OpAccepted, Generation: generation, Evidence: "the tag " + tagOp + " names it: the call that set it deployed the group"}
-		}
 		if how := m.seen(v); how != "" {
 			return &sdk.OpTrace{State: sdk.OpAccepted, Generation: generation, Evidence: "the tag " + tagOp + " names it, and " + how}
 		}

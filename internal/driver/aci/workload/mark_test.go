@@ -53,21 +53,20 @@ func TestSeen(t *testing.T) {
 		now  view
 		want bool
 	}{
-		"stop, not yet":             {verbStop, running, running, false},
-		"stop, killing":             {verbStop, running, groupWith(stateRunning, stateSucceeded, before, 1), true},
-		"stop, killed before":       {verbStop, groupWith(stateRunning, stateSucceeded, before, 1), groupWith(stateRunning, stateSucceeded, before, 1), false},
-		"stop, stopped":             {verbStop, running, groupWith(stateStopped, stateSucceeded, before, 0), true},
-		"restart, not yet":          {verbRestart, running, running, false},
-		"restart, pending":          {verbRestart, running, groupWith("Pending", "Pending", time.Time{}, 0), true},
-		"restart, killing":          {verbRestart, running, groupWith(stateRunning, stateSucceeded, before, 1), true},
-		"restart, started later":    {verbRestart, running, groupWith(stateRunning, stateSucceeded, later, 0), true},
-		"start, not yet":            {verbStart, groupWith(stateStopped, stateSucceeded, before, 0), groupWith(stateStopped, stateSucceeded, before, 0), false},
-		"start, without a view":     {verbStart, groupWith(stateStopped, stateSucceeded, time.Time{}, 0), groupWith(stateStopped, stateSucceeded, time.Time{}, 0), false},
-		"start, pending":            {verbStart, groupWith(stateStopped, stateSucceeded, before, 0), groupWith("Pending", "Pending", time.Time{}, 0), true},
-		"start, ended again":        {verbStart, groupWith(stateSucceeded, stateSucceeded, before, 0), groupWith(stateSucceeded, stateSucceeded, later, 0), true},
-		"start, ended as it was":    {verbStart, groupWith(stateSucceeded, stateSucceeded, before, 0), groupWith(stateSucceeded, stateSucceeded, before, 0), false},
-		"config, before it deploys": {verbConfig, running, running, false},
-		"config, deployed":          {verbConfig, running, groupWith(stateRunning, stateSucceeded, later, 0), true},
+		"stop, not yet":          {verbStop, running, running, false},
+		"stop, killing":          {verbStop, running, groupWith(stateRunning, stateSucceeded, before, 1), true},
+		"stop, killed before":    {verbStop, groupWith(stateRunning, stateSucceeded, before, 1), groupWith(stateRunning, stateSucceeded, before, 1), false},
+		"stop, stopped":          {verbStop, running, groupWith(stateStopped, stateSucceeded, before, 0), true},
+		"restart, not yet":       {verbRestart, running, running, false},
+		"restart, pending":       {verbRestart, running, groupWith("Pending", "Pending", time.Time{}, 0), true},
+		"restart, killing":       {verbRestart, running, groupWith(stateRunning, stateSucceeded, before, 1), true},
+		"restart, started later": {verbRestart, running, groupWith(stateRunning, stateSucceeded, later, 0), true},
+		"start, not yet":         {verbStart, groupWith(stateStopped, stateSucceeded, before, 0), groupWith(stateStopped, stateSucceeded, before, 0), false},
+		"start, without a view":  {verbStart, groupWith(stateStopped, stateSucceeded, time.Time{}, 0), groupWith(stateStopped, stateSucceeded, time.Time{}, 0), false},
+		"start, pending":         {verbStart, groupWith(stateStopped, stateSucceeded, before, 0), groupWith("Pending", "Pending", time.Time{}, 0), true},
+		"start, ended again":     {verbStart, groupWith(stateSucceeded, stateSucceeded, before, 0), groupWith(stateSucceeded, stateSucceeded, later, 0), true},
+		"start, ended as it was": {verbStart, groupWith(stateSucceeded, stateSucceeded, before, 0), groupWith(stateSucceeded, stateSucceeded, before, 0), false},
+		"config":                 {verbConfig, running, running, true},
 	} {
 		if how := newMark(sdk.ID{1}, k.verb, before, &k.was).seen(k.now); (how != "") != k.want {
 			t.Errorf("%s: %q, want evidence %t", name, how, k.want)
