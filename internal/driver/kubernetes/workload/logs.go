@@ -85,7 +85,7 @@ type tailing struct {
 func (t *tailing) find(ctx context.Context) {
 	first := true
 	for {
-		pods, err := t.look(ctx)
+		pods, err := t.look(ctx, first)
 		switch {
 		case ctx.Err() != nil:
 			t.failed <- ctx.Err()
@@ -113,8 +113,8 @@ func (t *tailing) find(ctx context.Context) {
 	}
 }
 
-// look reads the pods whose output is wanted.
-func (t *tailing) look(ctx context.Context) ([]corev1.Pod, error) {
+// look reads the pods whose output is wanted. One that is named is there at first.
+func (t *tailing) look(ctx context.Context, first bool) ([]corev1.Pod, error) {
 	o, err := t.w.read(ctx, opTail, t.ref)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (t *tailing) look(ctx context.Context) ([]corev1.Pod, error) {
 			out = append(out, p)
 		}
 	}
-	if t.r.Instance != "" && len(out) == 0 && !t.r.Follow {
+	if t.r.Instance != "" && len(out) == 0 && first {
 		e := t.w.fail(sdk.NotFound, opTail, "the %s has no pod %s", t.ref.object(), t.r.Instance)
 		e.Remedy = "`windlass svc status` lists them"
 		return nil, e
