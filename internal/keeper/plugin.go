@@ -86,6 +86,9 @@ func (c *Client) hold(ctx context.Context, req request) (*pluginhost.Lease, erro
 	}
 	l.Doubt = func() { _ = say(using{Doubt: true}) } // a keeper that has left has ended it
 	l.Know = func(v sdk.SecretValue) {
+		if len(v.Reveal()) == 0 {
+			return // it would be no message
+		}
 		asking.Lock()
 		defer asking.Unlock()
 		if say(using{Know: v.Reveal()}) != nil {

@@ -107,6 +107,7 @@ func TestPluginSecretsAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Know(sdk.SecretValue{}) // it waits for nobody
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() {
@@ -121,7 +122,7 @@ func TestPluginSecretsAreKnown(t *testing.T) {
 	all.Wait()
 	close(h.done)
 	<-l.Done
-	l.Know(sdk.NewSecretValue([]byte("late"))) // it waits for nobody
+	l.Know(sdk.NewSecretValue([]byte("late"))) // nor here
 	l.Release()
 }
 
