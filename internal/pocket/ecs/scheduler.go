@@ -94,21 +94,21 @@ func (v *service) tally(d *deployment) counts {
 }
 
 // bury takes the tasks out that have ended. One that never ran, and that nobody
-// stopped, counts as failed.
+// stopped, counts as failed as soon as it is on its way down: no other is started
+// in its place before that.
 func (s *Service) bury(v *service) {
-	v.tasks = slices.DeleteFunc(v.tasks, func(t *task) bool {
-		if *t.view.LastStatus != stopped {
-			return false
+	for _, t := range v.tasks {
+		if t.counted || *t.view.DesiredStatus != stopped || t.view.StartedAt != nil || t.stopping {
+			continue
 		}
-		if t.view.StartedAt == nil && !t.stopping {
-			d := t.deployment
-			pause := min(retryFirst<<min(d.Failed, 10), retryLast)
-			d.Failed++
-			d.Updated, d.retry = s.o.Now(), time.Now().Add(pause)
-			s.tell(v, fmt.Sprintf("(service %s) was unable to start a task: %s", v.Name, text(t.view.StoppedReason)))
-		}
-		return true
-	})
+		t.counted = true
+		d := t.deployment
+		pause := min(retryFirst<<min(d.Failed, 10), retryLast)
+		d.Failed++
+		d.Updated, d.retry = s.o.Now(), time.Now().Add(pause)
+		s.tell(v, fmt.Sprintf("(service %s) was unable to start a task: %s", v.Name, text(t.view.StoppedReason)))
+	}
+	v.tasks = slices.DeleteFunc(v.tasks, func(t *task) bool { return *t.view.LastStatus == stopped })
 }
 
 // breaks trips the circuit breaker.

@@ -52,6 +52,8 @@ type task struct {
 	// service and deployment are whose it is, nil for a task of RunTask.
 	service    *service
 	deployment *deployment
+	// counted: it was counted as one that never came up.
+	counted bool
 	// boxes are its containers that run, by name.
 	boxes map[string]run.Container
 	usage usage
