@@ -312,15 +312,15 @@ func (f *Factory) openJobs(ctx context.Context, j *sandbox.Jobs, progress func(s
 			told.Store(h)
 			return h.wait(ctx, s.Engine, until)
 		},
-		Prepare: func(ctx context.Context, r *control.SubmitRequest) error {
-			if err := f.addAmbient(r); err != nil {
-				return err
-			}
+		Prepare: func(ctx context.Context, r *control.SubmitRequest) []error {
 			var missing []error
+			if err := f.addAmbient(r); err != nil {
+				missing = append(missing, err)
+			}
 			for _, e := range f.missingSecrets(ctx, r.Spec) {
 				missing = append(missing, e)
 			}
-			return errors.Join(missing...)
+			return missing
 		},
 		Asking: f.planning,
 	}

@@ -30,9 +30,9 @@ type Jobs struct {
 	// Actor is who asks; never empty.
 	Actor string
 	// Prepare, when not nil, completes a request before it is sent: with what a
-	// local job inherits of the submitter. It refuses one whose secrets aren't
-	// here, last and with an error each, joined.
-	Prepare func(ctx context.Context, r *control.SubmitRequest) error
+	// local job inherits of the submitter. It returns an error for each thing that
+	// isn't here, such as a secret.
+	Prepare func(ctx context.Context, r *control.SubmitRequest) []error
 	// Asking, when not nil, is called as a backend is asked whether it takes a
 	// request, and answered once it has told.
 	Asking func(r control.SubmitRequest) (answered func())
@@ -85,7 +85,7 @@ func (j *jobs) Check(e Exec) []sdk.Problem {
 
 // Ask implements Environment: the run is planned as by a dry run.
 func (j *jobs) Ask(ctx context.Context, e Exec) []error {
-	var missing error
+	var missing []error
 	_, err := j.underAny(e, func(req control.SubmitRequest) error {
 		if j.Prepare != nil {
 			missing = j.Prepare(ctx, &req)
@@ -96,18 +96,10 @@ func (j *jobs) Ask(ctx context.Context, e Exec) []error {
 		_, err := j.Engine.Plan(ctx, req)
 		return err
 	})
-	var out []error
-	switch several := missing.(type) {
-	case nil:
-	case interface{ Unwrap() []error }:
-		out = several.Unwrap()
-	default:
-		out = []error{missing}
-	}
 	if err != nil {
-		out = append(out, err)
+		missing = append(missing, err)
 	}
-	return out
+	return missing
 }
 
 // Exec implements Environment.
@@ -174,8 +166,8 @@ func (j *jobs) submit(ctx context.Context, r Request) (control.Submitted, sdk.Pr
 func (j *jobs) submitAny(ctx context.Context, r Request) (sub control.Submitted, p sdk.Profile, err error) {
 	p, err = j.underAny(r.Exec, func(req control.SubmitRequest) error {
 		if j.Prepare != nil {
-			if err := j.Prepare(ctx, &req); err != nil {
-				return err
+			if missing := j.Prepare(ctx, &req); len(missing) > 0 {
+				return errors.Join(missing...)
 			}
 		}
 		req.Progress = j.Progress

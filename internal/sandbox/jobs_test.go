@@ -336,7 +336,7 @@ func TestAsk(t *testing.T) {
 	}
 	w := newWorld(t, fake.Settings{}, refusing(all...))
 	missing := errors.New("a secret isn't here")
-	w.jobs.Prepare = func(context.Context, *control.SubmitRequest) error { return missing }
+	w.jobs.Prepare = func(context.Context, *control.SubmitRequest) []error { return []error{missing} }
 	answered := 0
 	w.jobs.Asking = func(control.SubmitRequest) func() { return func() { answered++ } }
 	if errs := w.env(Choice{}).Ask(w.ctx(), script("exit 0")); len(errs) != 2 || !errors.Is(errs[0], missing) || answered != 1 {
