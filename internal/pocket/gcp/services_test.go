@@ -1,7 +1,6 @@
 package gcp
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -349,7 +348,7 @@ func TestMonitoring(t *testing.T) {
 	if late := series("instance_count"); len(late) != 0 {
 		t.Errorf("within the delay: %v", late)
 	}
-	_, err := monitoringpb.NewMetricServiceClient(c.conn).ListTimeSeries(context.Background(), &monitoringpb.ListTimeSeriesRequest{Name: "projects/other-project", Filter: `metric.type="a"`})
+	_, err := monitoringpb.NewMetricServiceClient(c.conn).ListTimeSeries(t.Context(), &monitoringpb.ListTimeSeriesRequest{Name: "projects/other-project", Filter: `metric.type="a"`})
 	if status.Code(err) != codes.PermissionDenied {
 		t.Errorf("another project: %v", err)
 	}

@@ -95,7 +95,7 @@ func digest(c *runpb.Container) string {
 	h := sha256.New()
 	for _, e := range list {
 		ref := e.GetValueSource().GetSecretKeyRef()
-		fmt.Fprintf(h, "%q=%q %q %q\n", e.GetName(), e.GetValue(), ref.GetSecret(), ref.GetVersion())
+		_, _ = fmt.Fprintf(h, "%q=%q %q %q\n", e.GetName(), e.GetValue(), ref.GetSecret(), ref.GetVersion()) // a hash takes all
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
