@@ -98,7 +98,7 @@ func (p *provider) execTarget(ctx context.Context, r sdk.ExecWorkloadRequest) (i
 		e.Field = "container"
 		return instance{}, e
 	}
-	var any *instance
+	var up *instance
 	for i, c := range s.list {
 		if r.Instance != "" && c.name != r.Instance {
 			continue
@@ -109,13 +109,13 @@ func (p *provider) execTarget(ctx context.Context, r sdk.ExecWorkloadRequest) (i
 		if c.ready() || r.Instance != "" {
 			return c, nil
 		}
-		if c.running() && any == nil {
-			any = &s.list[i]
+		if c.running() && up == nil {
+			up = &s.list[i]
 		}
 	}
 	switch {
-	case any != nil:
-		return *any, nil
+	case up != nil:
+		return *up, nil
 	case r.Instance != "":
 		e := p.fail(sdk.NotFound, opExec, "service %s has no container %s", name, r.Instance)
 		e.Field, e.Remedy = "instance", "`windlass svc status` lists them"

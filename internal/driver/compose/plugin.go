@@ -16,7 +16,7 @@ import (
 
 const pluginName = "docker-compose"
 
-// errNoPlugin says what is missing and where it was looked for.
+// What is said where the plugin is missing.
 const (
 	noPlugin     = "the Compose plugin (docker-compose) isn't installed: it is neither in Docker's folders of plugins nor in PATH"
 	noPluginHelp = "install the package docker-compose-plugin, or name the program by `compose` in the provider's config"
