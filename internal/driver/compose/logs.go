@@ -122,7 +122,6 @@ func (p *provider) follow(ctx context.Context, name string, before []instance, r
 			cancel()
 			for range items {
 			}
-			<-end
 			return errLeft
 		}
 	}

@@ -48,7 +48,6 @@ func (p *provider) StreamMetrics(ctx context.Context, r sdk.StreamMetricsRequest
 				cancel()
 				for range g.items {
 				}
-				<-end
 				return
 			}
 		}
