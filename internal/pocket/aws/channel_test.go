@@ -90,8 +90,8 @@ func (c *client) read() bool {
 	seq, payload := int64(binary.BigEndian.Uint64(raw[48:])), binary.BigEndian.Uint32(raw[112:])
 	switch name {
 	case "channel_closed":
-		var end struct{ MessageType, SessionId, Output string } //nolint:revive // the wire's name
-		if err := json.Unmarshal(data, &end); err != nil || end.MessageType != "channel_closed" || end.SessionId == "" {
+		var end struct{ MessageType, SessionID, Output string }
+		if err := json.Unmarshal(data, &end); err != nil || end.MessageType != "channel_closed" || end.SessionID == "" {
 			c.t.Fatalf("%v: %s", err, data)
 		}
 		c.closed, c.ended = end.Output, true

@@ -123,7 +123,7 @@ func (s *Store) call(ctx context.Context, op, action string, in, out any) error 
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return s.session.Call(ctx, op, func(ctx context.Context) error {
-		resp, data, err := s.send(ctx, action, body)
+		resp, data, err := s.send(ctx, action, body) //nolint:bodyclose // send has read and closed it
 		if err == nil && resp.StatusCode != http.StatusOK {
 			err = refusal(resp, data)
 		}

@@ -247,7 +247,7 @@ func reference(c *types.ContainerDefinition, name string) string {
 func clone(d *definition) *ecs.RegisterTaskDefinitionInput {
 	in := &ecs.RegisterTaskDefinitionInput{Family: d.Family, ContainerDefinitions: slices.Clone(d.ContainerDefinitions), Cpu: d.Cpu, Memory: d.Memory,
 		EnableFaultInjection: d.EnableFaultInjection, EphemeralStorage: d.EphemeralStorage, ExecutionRoleArn: d.ExecutionRoleArn,
-		InferenceAccelerators: d.InferenceAccelerators, IpcMode: d.IpcMode, NetworkMode: d.NetworkMode, PidMode: d.PidMode,
+		IpcMode: d.IpcMode, NetworkMode: d.NetworkMode, PidMode: d.PidMode,
 		PlacementConstraints: d.PlacementConstraints, ProxyConfiguration: d.ProxyConfiguration, RequiresCompatibilities: d.RequiresCompatibilities,
 		RuntimePlatform: d.RuntimePlatform, TaskRoleArn: d.TaskRoleArn, Volumes: d.Volumes,
 		TrustedExecutionConfiguration: d.TrustedExecutionConfiguration}
