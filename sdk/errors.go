@@ -128,7 +128,7 @@ func (e *Error) Error() string {
 	if e.Provider != "" {
 		parts = append(parts, "provider "+e.Provider)
 	}
-	if _, named := e.Err.(Problems); e.Field != "" && !named {
+	if _, named := e.Err.(Problems); e.Field != "" && !named { //nolint:errorlint // those of a wrapped error name no field of this one
 		parts = append(parts, e.Field)
 	}
 	if e.Err != nil {
