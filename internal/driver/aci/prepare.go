@@ -80,15 +80,15 @@ func (l *plan) group(r sdk.PrepareJobRequest) *arm.ContainerGroup {
 }
 
 // group is a container group of a placement, without its containers and tags.
-func (place placement) group(location string) *arm.ContainerGroup {
+func (p placement) group(location string) *arm.ContainerGroup {
 	props := &arm.ContainerGroupPropertiesProperties{OSType: to.Ptr(arm.OperatingSystemTypesLinux), SKU: to.Ptr(arm.ContainerGroupSKUStandard)}
-	if place.Subnet != "" {
-		props.SubnetIDs = []*arm.ContainerGroupSubnetID{{ID: to.Ptr(place.Subnet)}}
+	if p.Subnet != "" {
+		props.SubnetIDs = []*arm.ContainerGroupSubnetID{{ID: to.Ptr(p.Subnet)}}
 	}
-	if place.Priority == prioritySpot {
+	if p.Priority == prioritySpot {
 		props.Priority = to.Ptr(arm.ContainerGroupPrioritySpot)
 	}
-	for _, reg := range place.Registries {
+	for _, reg := range p.Registries {
 		c := &arm.ImageRegistryCredential{Server: to.Ptr(reg.Server)}
 		if reg.Identity != "" {
 			c.Identity = to.Ptr(reg.Identity)
@@ -97,9 +97,9 @@ func (place placement) group(location string) *arm.ContainerGroup {
 		}
 		props.ImageRegistryCredentials = append(props.ImageRegistryCredentials, c)
 	}
-	g := &arm.ContainerGroup{Location: to.Ptr(location), Properties: props, Identity: identityOf(place)}
-	if place.Zone != "" {
-		g.Zones = []*string{to.Ptr(place.Zone)}
+	g := &arm.ContainerGroup{Location: to.Ptr(location), Properties: props, Identity: identityOf(p)}
+	if p.Zone != "" {
+		g.Zones = []*string{to.Ptr(p.Zone)}
 	}
 	return g
 }

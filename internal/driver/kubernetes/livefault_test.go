@@ -187,7 +187,10 @@ func TestF102Warming(t *testing.T) {
 	l.api.mu.Lock()
 	l.api.unmeasured = -1
 	l.api.mu.Unlock()
-	for it := range p.StreamMetrics(t.Context(), sdk.StreamMetricsRequest{Paths: []sdk.WorkloadPath{path}}) {
+	for it, err := range p.StreamMetrics(t.Context(), sdk.StreamMetricsRequest{Paths: []sdk.WorkloadPath{path}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !errors.Is(it.Failed, sdk.FailedPrecondition) || !strings.Contains(it.Failed.Error(), "metrics API") {
 			t.Errorf("without a metrics API: %+v", it)
 		}

@@ -216,7 +216,7 @@ func realTerminal(t *testing.T, l *realLive) {
 	p, path := l.provider(t), l.make(t, 1)
 	resize := make(chan sdk.TerminalSize, 1)
 	in, feed := io.Pipe()
-	defer feed.Close() //nolint:errcheck // a pipe's end
+	defer feed.Close()
 	out := &watched{seen: make(chan string, 1000)}
 	type end struct {
 		res sdk.ExecWorkloadResult

@@ -120,7 +120,7 @@ func (s *apiServer) serveExec(w http.ResponseWriter, r *http.Request, p place) {
 	if err != nil {
 		return // it has answered
 	}
-	defer conn.Close() //nolint:errcheck // it is over
+	defer conn.Close()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	q := r.URL.Query()
@@ -129,7 +129,7 @@ func (s *apiServer) serveExec(w http.ResponseWriter, r *http.Request, p place) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	in, feed := io.Pipe()
-	defer in.Close() //nolint:errcheck // a pipe's end
+	defer in.Close()
 	if q.Get("stdin") == "true" {
 		cmd.Stdin = in
 	}

@@ -97,7 +97,7 @@ func (p *player) NewStream(ctx context.Context, _ *grpc.StreamDesc, method strin
 
 // playedStream gives the replies whatever it is sent.
 type playedStream struct {
-	ctx        context.Context //nolint:containedctx // a stream has one
+	ctx        context.Context
 	p          *player
 	c          *recorded
 	sent, read int // by one goroutine each
