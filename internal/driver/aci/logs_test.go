@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -208,9 +209,11 @@ func TestReadFurtherThanKept(t *testing.T) {
 func TestLogBeginsAnew(t *testing.T) {
 	w := newWorld(t, pocket.Options{}, nil)
 	w.cloud.TuneKnobs(func(k *pocket.Knobs) { k.RestartDropsLog = true })
-	w.cloud.Strike(pocket.Mishap{Stage: pocket.StageMaintenance, After: 300 * time.Millisecond})
+	read := make(chan struct{})
+	w.cloud.Strike(pocket.Mishap{Stage: pocket.StageMaintenance, When: read})
 	p := w.Open()
-	h := w.Run(p, w.Plan(p, shell("echo up; sleep 1; echo done")))
+	gate := filepath.Join(t.TempDir(), "gate")
+	h := w.Run(p, w.Plan(p, shell("echo up; until [ -e "+gate+" ]; do sleep 0.05; done; echo done")))
 	var launches []int
 	gaps := 0
 	for it, err := range p.JobLogs(t.Context(), sdk.JobLogsRequest{Handle: h, Follow: true}) {
@@ -222,6 +225,14 @@ func TestLogBeginsAnew(t *testing.T) {
 		}
 		if it.Entry != nil {
 			launches = append(launches, it.Entry.Launch)
+			switch len(launches) {
+			case 1:
+				close(read)
+			case 2:
+				if err := os.WriteFile(gate, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if string(it.Entry.Data) == "done" {
 				break
 			}

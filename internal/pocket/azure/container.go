@@ -226,13 +226,13 @@ func (s *Server) unstarted(c *container, err error, tell func(bool)) *arm.Contai
 // from outside. A code is one that takes the place of the process's own; cut
 // says that the container has to stay as it is.
 func (s *Server) watch(l *life, c *container, process run.Container, struck bool) (code int, cut bool) {
-	var strike <-chan time.Time
+	var strike <-chan struct{}
 	switch l.mishap.Stage {
 	case StageOOM, StageHost, StageMaintenance:
 		if !struck {
-			timer := time.NewTimer(l.mishap.After)
-			defer timer.Stop()
-			strike = timer.C
+			var stop func()
+			strike, stop = l.mishap.strikes()
+			defer stop()
 		}
 	}
 	select {

@@ -151,12 +151,25 @@ type Mishap struct {
 	Stage Stage
 	// After is how long it waits in that stage first.
 	After time.Duration
+	// When, where it isn't nil, has StageOOM, StageHost and StageMaintenance strike
+	// when it is closed, whatever After is.
+	When <-chan struct{}
 	// State is that of StageGroupState.
 	State string
 	// Code is the exit code of StageHost and StageMaintenance; 0 means 7147.
 	Code int
 
 	struck int
+}
+
+// strikes returns what is closed when the mishap strikes a running container.
+func (m Mishap) strikes() (when <-chan struct{}, stop func()) {
+	if m.When != nil {
+		return m.When, func() {}
+	}
+	c := make(chan struct{})
+	timer := time.AfterFunc(m.After, func() { close(c) })
+	return c, func() { timer.Stop() }
 }
 
 // Strike puts a mishap in force, and returns the function that takes it out. It
