@@ -26,8 +26,8 @@ type Output struct {
 	// Ended is whether there is a Result: a step that was refused, or whose
 	// outcome isn't known, has none.
 	Ended bool
-	// Forgiven: the command failed, and fail_on_error let the file go on. That
-	// forgives nothing whose end isn't proven.
+	// Forgiven: the command ran and failed, and fail_on_error let the file go on.
+	// That forgives no job that didn't start, and nothing whose end isn't proven.
 	Forgiven bool
 
 	stdout, stderr kept

@@ -74,7 +74,7 @@ func (r *Runner) Run(ctx context.Context, f *File) ([]*Output, error) {
 		}
 		o, err := r.step(ctx, p, outputs, left)
 		all = append(all, o)
-		o.Forgiven = err == nil && o.State == sdk.StateFailed && !p.FailOnError
+		o.Forgiven = err == nil && o.commandFailed() && !p.FailOnError
 		r.Show.End(p.Step, o, err)
 		if err != nil {
 			return all, &Failure{f.Path, p.Line, p.Name, o.RunID, err}
@@ -89,6 +89,21 @@ func (r *Runner) Run(ctx context.Context, f *File) ([]*Output, error) {
 
 // Passed reports whether a step succeeded.
 func (o *Output) Passed() bool { return o.Ended && o.State == sdk.StateSucceeded }
+
+// commandFailed reports whether the command ran and failed by itself. A job that never
+// started, or was taken away, says nothing about the command.
+func (o *Output) commandFailed() bool {
+	if o.State != sdk.StateFailed {
+		return false
+	}
+	switch o.Reason {
+	case sdk.ReasonNonzeroExit, sdk.ReasonSignaled, sdk.ReasonOOMKilled, sdk.ReasonTimedOut:
+		return true
+	case "": // an environment that gives no reasons
+		return o.ExitCode != nil
+	}
+	return false
+}
 
 func (r *Runner) stopped() bool {
 	select {

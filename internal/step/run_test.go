@@ -116,6 +116,36 @@ func fails(code int) func(context.Context, sandbox.Request) (sandbox.Result, err
 	}
 }
 
+// TestForgiven: fail_on_error forgives a command that ran and failed, and no job that
+// never started or was taken away.
+func TestForgiven(t *testing.T) {
+	three := 3
+	for _, x := range []struct {
+		result sandbox.Result
+		want   bool
+	}{
+		{sandbox.Result{Reason: sdk.ReasonNonzeroExit, ExitCode: &three}, true},
+		{sandbox.Result{Reason: sdk.ReasonSignaled}, true},
+		{sandbox.Result{Reason: sdk.ReasonOOMKilled}, true},
+		{sandbox.Result{Reason: sdk.ReasonTimedOut}, true},
+		{sandbox.Result{ExitCode: &three}, true}, // a remote runner gives no reason
+		{sandbox.Result{}, false},
+		{sandbox.Result{Reason: sdk.ReasonImagePull}, false},
+		{sandbox.Result{Reason: sdk.ReasonFailedToStart}, false},
+		{sandbox.Result{Reason: sdk.ReasonStartTimeout}, false},
+		{sandbox.Result{Reason: sdk.ReasonPermissionDenied}, false},
+		{sandbox.Result{Reason: sdk.ReasonEvicted, ExitCode: &three}, false},
+		{sandbox.Result{Reason: sdk.ReasonNodeLost}, false},
+	} {
+		x.result.State = sdk.StateFailed
+		far := &fakeEnv{name: "far", play: func(context.Context, sandbox.Request) (sandbox.Result, error) { return x.result, nil }}
+		all, err := runnerOn(far, &record{}, nil).Run(t.Context(), mustParse(t, steps("fail_on_error: false")))
+		if err != nil || len(all) != 1 || all[0].Forgiven != x.want {
+			t.Errorf("%q: %v, %+v; want forgiven %v", x.result.Reason, err, all, x.want)
+		}
+	}
+}
+
 func TestRunInOrder(t *testing.T) {
 	p, show := &fakeEnv{name: "far"}, &record{}
 	all, err := runnerOn(p, show, nil).Run(t.Context(), mustParse(t, steps("network: a", "network: '{{ .steps.s0.stdout | trim }}'")))
