@@ -215,7 +215,7 @@ func (p Plugin) problems(drivers []sdk.Driver) []Problem {
 		return nil
 	}
 	remedy := "give it another name"
-	if p.Origin.Kind == "" {
+	if p.Origin.Kind == "" && p.Path != "" {
 		remedy = "remove " + filepath.Dir(p.Path)
 	}
 	return []Problem{{ID: ErrBadValue, Origin: p.Origin, Key: "plugins." + p.Name, Message: "has the name of a kind that is built in", Remedy: remedy}}

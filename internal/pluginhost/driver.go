@@ -31,6 +31,12 @@ type Plugins struct {
 // Kinds returns the plugins' names, sorted.
 func (s *Plugins) Kinds() []string { return s.Config.PluginNames() }
 
+// Named reports whether the configuration has an entry of that name.
+func (s *Plugins) Named(name string) bool {
+	p, err := s.Config.Plugin(name)
+	return err == nil && p.Origin != (config.Origin{})
+}
+
 // Request returns what is asked of a source for a plugin; told is Request.Told.
 func (s *Plugins) Request(name string, told json.RawMessage) (Request, error) {
 	p, err := s.Config.Plugin(name)

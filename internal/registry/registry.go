@@ -45,6 +45,9 @@ type Options struct {
 type Plugins interface {
 	// Kinds returns their names, without starting anything.
 	Kinds() []string
+	// Named reports whether the configuration names the plugin of a kind: one that
+	// only lies in the folder of plugins isn't.
+	Named(kind string) bool
 	// Driver returns the driver of a kind, whose plugin is started for it.
 	Driver(ctx context.Context, kind string) (sdk.Driver, error)
 }
@@ -120,7 +123,7 @@ func (r *Registry) Kinds() []string {
 		out = append(out, r.o.Plugins.Kinds()...)
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
 // Driver returns the driver of a kind that is built in.
@@ -250,12 +253,14 @@ func (r *Registry) open(ctx context.Context, p config.Provider) (Backend, error)
 	return openWith(ctx, r.o, d, p, creds)
 }
 
-// driver returns the driver of a provider. One kind is never served by two.
+// driver returns the driver of a provider. One kind is never served by two: what lies
+// in the folder of plugins takes no kind that is built in, and an entry of the
+// configuration that would is refused.
 func (o Options) driver(ctx context.Context, p config.Provider) (*sdk.Driver, error) {
 	i := slices.IndexFunc(o.Drivers, func(d sdk.Driver) bool { return d.Kind == p.Kind })
 	plugin := o.Plugins != nil && slices.Contains(o.Plugins.Kinds(), p.Kind)
 	switch {
-	case i >= 0 && plugin:
+	case i >= 0 && plugin && o.Plugins.Named(p.Kind):
 		return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: p.Name, Remedy: "give the plugin another name",
 			Err: fmt.Errorf("the kind %s is built in, and a plugin has its name", p.Kind)}
 	case i >= 0:
