@@ -50,6 +50,20 @@ func (s *Streams) describe(err error) ErrorBody {
 	return b
 }
 
+// inDoubt reports whether an error leaves open what became of a change. People are told
+// so also when they interrupted it; what else an interrupted call says is noise.
+func inDoubt(err error) bool {
+	var e *sdk.Error
+	for errors.As(err, &e) {
+		switch e.ID {
+		case control.ErrResourceUnconfirmed, control.ErrWorkloadUnconfirmed, idExecUnknown:
+			return true
+		}
+		err = e.Err
+	}
+	return false
+}
+
 // describe turns any error into what people and programs are told.
 func describe(err error) ErrorBody {
 	b := ErrorBody{Code: sdk.CodeOf(err).String(), Message: err.Error()}
@@ -62,11 +76,11 @@ func describe(err error) ErrorBody {
 		b.ID, b.Code = idUsage, sdk.InvalidArgument.String()
 		b.Remedy = "see " + usage.command + " --help"
 	}
-	if errors.Is(err, errInterrupted) {
+	var e *sdk.Error
+	if errors.Is(err, errInterrupted) && !inDoubt(err) {
 		b.ID, b.Code, b.Message = idInterrupted, sdk.Canceled.String(), "interrupted"
 		return b
 	}
-	var e *sdk.Error
 	if errors.As(err, &e) {
 		b.Provider, b.Field, b.Retry, b.Reason = e.Provider, e.Field, e.Retryable, e.Reason
 		// Wrapping keeps the remedy at the end, where it reads badly: it gets

@@ -32,6 +32,10 @@ func TestDescribe(t *testing.T) {
 	if b := describe(&usageError{code: 2, command: "windlass ps", err: errors.New("x")}); b.ID != idUsage || b.Remedy != "see windlass ps --help" {
 		t.Errorf("%+v", b)
 	}
+	doubt := &sdk.Error{Code: sdk.Unknown, Op: "apply", Err: &sdk.Error{Code: sdk.Unknown, ID: control.ErrResourceUnconfirmed, Remedy: "look", Err: errors.New("the reply was lost")}}
+	if b := describe(fmt.Errorf("%w: %w", errInterrupted, doubt)); b.ID != control.ErrResourceUnconfirmed || b.Remedy != "look" || !strings.Contains(b.Message, "the reply was lost") {
+		t.Errorf("%+v", b)
+	}
 	if b := describe(fmt.Errorf("%w: %w", errInterrupted, cause)); b.ID != idInterrupted || b.Message != "interrupted" {
 		t.Errorf("%+v", b)
 	}
