@@ -257,7 +257,10 @@ func (w *WorkloadRuntime) settleCall(ctx context.Context, back Backend, op sdk.O
 	if c.Before != nil {
 		generation = c.Before.Generation
 	}
-	tr := w.readBack(ctx, back, op.OpID, op.Path, generation, w.e.clock.Now())
+	tr, lookErr := w.readBack(ctx, back, op.OpID, op.Path, generation, w.e.clock.Now())
+	if lookErr != nil {
+		tr = sdk.OpTrace{State: sdk.OpUnknown, Evidence: "it can't be told at the moment: " + w.e.o.Redact(lookErr.Error())}
+	}
 	switch tr.State {
 	case sdk.OpAccepted:
 		c.ReadBack = true
@@ -271,35 +274,35 @@ func (w *WorkloadRuntime) settleCall(ctx context.Context, back Backend, op sdk.O
 }
 
 // readBack asks what became of an operation that was sent at a time, until it is
-// known, or the guarantee's time and some more looks have passed.
-func (w *WorkloadRuntime) readBack(ctx context.Context, back Backend, id sdk.ID, path sdk.WorkloadPath, generation string, sent time.Time) sdk.OpTrace {
+// known, or the guarantee's time and some more looks have passed. An error is of the
+// last look: nothing is known, and a later one may tell.
+func (w *WorkloadRuntime) readBack(ctx context.Context, back Backend, id sdk.ID, path sdk.WorkloadPath, generation string, sent time.Time) (sdk.OpTrace, error) {
 	g := back.Info().Guarantees.Workload.Ops
 	last := sdk.OpTrace{State: sdk.OpUnknown, Evidence: "the backend keeps no operations"}
 	if g.By == sdk.OpNowhere {
-		return last
+		return last, nil
 	}
 	for look := 1; ; look++ {
 		res, err := w.look(ctx, back, sdk.WorkloadStatusRequest{Path: path, OpID: id, Before: generation})
 		seen := !w.e.clock.Now().Before(sent.Add(g.Within))
 		switch {
 		case err != nil:
-			last = sdk.OpTrace{State: sdk.OpUnknown, Evidence: "the backend doesn't answer: " + w.e.o.Redact(err.Error())}
 		case res.Op == nil:
-			return sdk.OpTrace{State: sdk.OpUnknown, Evidence: "the driver says nothing of it"}
+			return sdk.OpTrace{State: sdk.OpUnknown, Evidence: "the driver says nothing of it"}, nil
 		case res.Op.State == sdk.OpAccepted:
-			return *res.Op
+			return *res.Op, nil
 		case res.Op.State == sdk.OpAbsent && seen:
-			return *res.Op
+			return *res.Op, nil
 		case res.Op.State == sdk.OpAbsent:
 			last = sdk.OpTrace{State: sdk.OpUnknown, Evidence: "it isn't there, and may not be shown yet"}
 		default:
 			last = *res.Op
 		}
 		if seen && (err == nil || look >= lookBackMost) {
-			return last
+			return last, err
 		}
-		if w.e.clock.Sleep(ctx, lookBack) != nil {
-			return last
+		if cause := w.e.clock.Sleep(ctx, lookBack); cause != nil {
+			return last, cause
 		}
 	}
 }
@@ -320,7 +323,7 @@ func (w *WorkloadRuntime) settleOpen(ctx context.Context, back Backend, path sdk
 }
 
 // settleRow reads one row's operation back and closes it. A backend that doesn't
-// answer leaves it open.
+// answer, or that still is at it, leaves it open, and so does a caller who leaves.
 func (w *WorkloadRuntime) settleRow(ctx context.Context, back Backend, path sdk.WorkloadPath, run ledger.Run) error {
 	var set rowSettings
 	if len(run.Settings) > 0 {
@@ -335,7 +338,11 @@ func (w *WorkloadRuntime) settleRow(ctx context.Context, back Backend, path sdk.
 	if _, err := w.look(ctx, back, sdk.WorkloadStatusRequest{Path: path}); err != nil && sdk.CodeOf(err) != sdk.NotFound {
 		return err
 	}
-	tr := w.readBack(ctx, back, run.ID, path, generation, run.RequestedAt)
+	tr, err := w.readBack(ctx, back, run.ID, path, generation, run.RequestedAt)
+	if err != nil {
+		return &sdk.Error{Code: sdk.CodeOf(err), Op: "settle earlier change", ID: ErrWorkloadBusy, Remedy: "look with `windlass status " + run.ID.Short() + "`, and repeat the command afterwards",
+			Err: fmt.Errorf("what became of %s by %s (run %s) can't be told at the moment: %w", run.Action, run.Actor, run.ID.Short(), err)}
+	}
 	ch := ledger.Change{V: ledger.ChangeVersion, Finished: true, Detail: map[string]string{"read_back": "true", "evidence": w.e.o.Redact(tr.Evidence)}}
 	switch tr.State {
 	case sdk.OpAccepted:

@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/windlass-run/windlass/internal/control"
@@ -108,4 +109,43 @@ func TestWorkloadRowOfTheDead(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestUnansweredLookLeavesRowOpen: what can't be told at the moment is no end. A later
+// change is refused until it can, and then the row gets the truth.
+func TestUnansweredLookLeavesRowOpen(t *testing.T) {
+	w := newWorld(t)
+	api := w.live("api", 2)
+	e := w.engine()
+	id := sdk.NewIDSource(w.clock).NewID()
+	back, err := fake.NewDriver(w.cloud, w.set).Open(w.ctx(), sdk.OpenRequest{Name: "fake", Clock: w.clock, StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &ledger.Requested{Actor: "dead@test", Action: "svc.scale", Target: api.String(), Provider: "fake", Identity: back.Info().Identity,
+		Settings: []byte(`{"before":{"generation":"1"},"v":1}`)}
+	if err := w.store.Write(w.ctx(), ledger.Write{Run: id, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: "dead@test",
+		Change: ledger.Change{V: ledger.ChangeVersion, Requested: q}}}}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := sdk.Of(back, sdk.WorkloadScales())
+	if _, err := s.ScaleWorkload(w.ctx(), sdk.ScaleWorkloadRequest{Op: sdk.OpRequest{OpID: id, Path: api.Path}, Replicas: 6}); err != nil {
+		t.Fatal(err)
+	}
+	// The first look shows that the workload is there; those for the change fail.
+	w.cloud.Inject(fake.Fault{Op: fake.OpWorkloadStatus, Kind: fake.FaultReset, Nth: int64(w.cloud.Calls(fake.OpWorkloadStatus)) + 2, Times: 4})
+	_, err = e.Workloads().Restart(w.ctx(), on(api))
+	var x *sdk.Error
+	if !errors.As(err, &x) || x.ID != control.ErrWorkloadBusy || x.Remedy == "" || !strings.Contains(err.Error(), "dead@test") {
+		t.Errorf("got %v", err)
+	}
+	if rows := w.liveRows(); len(rows) != 1 || !rows[0].Open() || w.cloud.Calls(fake.OpRestartWorkload) != 0 {
+		t.Errorf("rows %+v, %d restarts", rows, w.cloud.Calls(fake.OpRestartWorkload))
+	}
+	if _, err := e.Workloads().Restart(w.ctx(), on(api)); err != nil {
+		t.Fatal(err)
+	}
+	rows := w.liveRows()
+	w.expect(rows[0], sdk.StateSucceeded, sdk.ReasonCompleted)
+	w.sound(id)
 }

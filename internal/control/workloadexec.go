@@ -57,8 +57,8 @@ func (w *WorkloadRuntime) Exec(ctx context.Context, r ExecRequest) (Exec, error)
 	switch g := back.Info().Guarantees.Workload.Exec; {
 	case r.Session.Terminal != nil && !g.Terminal:
 		return out, execLacks(back.Name, "tty", "it can't give the command a terminal")
-	case r.Session.Stdin != nil && !g.Stdin:
-		return out, execLacks(back.Name, "stdin", "it can't give the command any input")
+	case r.Session.Stdin != nil && r.Session.Terminal == nil && !g.Stdin:
+		return out, execLacks(back.Name, "stdin", "it can't give the command any input without a terminal")
 	}
 	s := r.Session
 	s.Op = sdk.OpRequest{OpID: w.e.o.IDs.NewID(), Path: r.Target.Path, Expect: r.Expect, DryRun: r.DryRun}

@@ -278,3 +278,25 @@ func TestExecDead(t *testing.T) {
 		}
 	}
 }
+
+// TestExecTerminalBringsInput: a backend that takes input through a terminal alone is
+// given it there, and refuses it elsewhere.
+func TestExecTerminalBringsInput(t *testing.T) {
+	g := fake.BestGuarantees()
+	g.Workload.Exec.Stdin = false
+	w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}))
+	rt := w.engine().Workloads()
+	api := w.live("api", 1)
+	var out bytes.Buffer
+	session := sdk.ExecWorkloadRequest{Command: sdk.Argv{"cat"}, Stdin: strings.NewReader("typed"), Stdout: &out}
+	if _, err := rt.Exec(w.ctx(), control.ExecRequest{ChangeRequest: on(api), Session: session}); !errors.Is(err, sdk.Unimplemented) {
+		t.Errorf("without a terminal: %v", err)
+	}
+	session.Stdin, session.Terminal = strings.NewReader("typed"), &sdk.TerminalSize{Columns: 80, Rows: 24}
+	if x, err := rt.Exec(w.ctx(), control.ExecRequest{ChangeRequest: on(api), Session: session}); err != nil || x.Result.ExitCode == nil || out.String() != "typed" {
+		t.Errorf("with one: %+v, %v, %q", x.Result, err, out.String())
+	}
+	if rows := w.liveRows(); len(rows) != 1 {
+		t.Errorf("%d rows, want that of the session", len(rows))
+	}
+}

@@ -217,9 +217,15 @@ func TestLeftChange(t *testing.T) {
 		t.Fatalf("left: %v", err)
 	}
 	// Others see it from another process.
-	if tr := s.trace(t, "web", op.OpID); tr.State != sdk.OpUnknown || !strings.Contains(tr.Evidence, "at the moment") {
-		t.Errorf("while it is under way: %+v", tr)
+	under := func(id sdk.ID, want string) {
+		t.Helper()
+		_, err := s.p.WorkloadStatus(t.Context(), sdk.WorkloadStatusRequest{Path: "web", OpID: id})
+		if !errors.Is(err, sdk.Unavailable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("while it is under way: %v, want %q", err, want)
+		}
 	}
+	under(op.OpID, "still at the stop")
+	under(s.ids.NewID(), "at the moment")
 	if st := s.status(t, "web"); st.Rollout != sdk.RolloutProgressing {
 		t.Errorf("while it is under way: %+v", st)
 	}
@@ -232,7 +238,10 @@ func TestLeftChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testwait.Until(t, patience, "the end of the change", func() bool { return s.trace(t, "web", op.OpID).State == sdk.OpAccepted })
+	testwait.Until(t, patience, "the end of the change", func() bool {
+		r, err := s.p.WorkloadStatus(t.Context(), sdk.WorkloadStatusRequest{Path: "web", OpID: op.OpID})
+		return err == nil && r.Op.State == sdk.OpAccepted
+	})
 	if st := s.status(t, "web"); !st.Stopped {
 		t.Errorf("after it: %+v", st)
 	}

@@ -120,8 +120,10 @@ func (p *provider) trace(ctx context.Context, name string, id sdk.ID, s *scene) 
 	switch {
 	case err != nil:
 		return sdk.OpTrace{}, err
+	case held && e != nil:
+		return sdk.OpTrace{}, sdk.Errorf(sdk.Unavailable, opStatus, "%s: Compose is still at the %s, or at another change", name, e.Verb)
 	case held:
-		return sdk.OpTrace{State: sdk.OpUnknown, Evidence: "somebody changes the service at the moment"}, nil
+		return sdk.OpTrace{}, sdk.Errorf(sdk.Unavailable, opStatus, "%s: somebody changes the service at the moment", name)
 	case e == nil && j.forgot(id):
 		return sdk.OpTrace{State: sdk.OpUnknown, Evidence: path + " no longer goes back so far"}, nil
 	case e == nil:
