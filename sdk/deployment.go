@@ -108,8 +108,8 @@ func DecodeDeployment(data []byte) (DeploymentSpec, error) {
 	return s, nil
 }
 
-// maxReplicas bounds a count; no backend here takes more for one workload.
-const maxReplicas = 100_000
+// MaxReplicas bounds a count of replicas; no backend here takes more for one workload.
+const MaxReplicas = 100_000
 
 // ValidateDeployment returns what no backend would take: every problem at once,
 // in the order of the fields' names. It reads nothing outside the spec.
@@ -130,8 +130,8 @@ func ValidateDeployment(s DeploymentSpec) []Problem {
 	v.argv("command", s.Command)
 	v.variables(s)
 	v.ports(s.Ports)
-	if n := s.Replicas; n != nil && (*n < 0 || *n > maxReplicas) {
-		v.bad("replicas", fmt.Sprint(*n), "is 0 to %d", maxReplicas)
+	if n := s.Replicas; n != nil && (*n < 0 || *n > MaxReplicas) {
+		v.bad("replicas", fmt.Sprint(*n), "is 0 to %d", MaxReplicas)
 	}
 	for field, n := range map[string]int64{"resources.cpu": s.Resources.CPU, "resources.memory": s.Resources.Memory} {
 		if n < 0 {

@@ -3,7 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -102,8 +102,8 @@ func (w *WorkloadRuntime) Stop(ctx context.Context, r ChangeRequest) (Change, er
 
 // Scale asks for a number of replicas.
 func (w *WorkloadRuntime) Scale(ctx context.Context, r ChangeRequest, replicas int) (Change, error) {
-	if replicas < 0 {
-		return Change{Target: r.Target}, &sdk.Error{Code: sdk.InvalidArgument, Op: actionScale, Field: "replicas", Err: errors.New("there can't be fewer than 0")}
+	if replicas < 0 || replicas > sdk.MaxReplicas {
+		return Change{Target: r.Target}, &sdk.Error{Code: sdk.InvalidArgument, Op: actionScale, Field: "replicas", Err: fmt.Errorf("%d: it is 0 to %d", replicas, sdk.MaxReplicas)}
 	}
 	return w.change(ctx, r, verb{action: actionScale, need: sdk.WorkloadScales().String(), args: map[string]any{"replicas": replicas},
 		send: func(ctx context.Context, back Backend, op sdk.OpRequest, c *Change) error {

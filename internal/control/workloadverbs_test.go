@@ -197,3 +197,17 @@ func TestWorkloadThrottled(t *testing.T) {
 		t.Error("it was tried again")
 	}
 }
+
+// TestScaleIsBounded: a count that no backend takes is refused before there is a row.
+func TestScaleIsBounded(t *testing.T) {
+	w := newWorld(t)
+	api := w.live("api", 1)
+	for _, n := range []int{-1, sdk.MaxReplicas + 1, 99_999_999_999} {
+		if _, err := w.engine().Workloads().Scale(w.ctx(), on(api), n); !errors.Is(err, sdk.InvalidArgument) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	if rows := w.liveRows(); len(rows) != 0 {
+		t.Errorf("rows %+v", rows)
+	}
+}

@@ -320,3 +320,12 @@ func TestListsOwnNamespace(t *testing.T) {
 		t.Errorf("listed %v", got)
 	}
 }
+
+// TestNoWorkloadAPI: an API server that serves no Deployments has none, and a listing
+// of several providers isn't broken by it.
+func TestNoWorkloadAPI(t *testing.T) {
+	w := newWorld(t, nil)
+	for it, err := range w.Open().ListWorkloads(t.Context(), sdk.ListWorkloadsRequest{}) {
+		t.Errorf("%+v, %v", it, err)
+	}
+}

@@ -38,6 +38,9 @@ func (w *Workloads) ListWorkloads(ctx context.Context, r sdk.ListWorkloadsReques
 				namespace = w.c.Session.Namespace
 				items, err = w.list(ctx, opList, kube.Apps(k.plural(), namespace, ""), "")
 			}
+			if sdk.CodeOf(err) == sdk.NotFound || kube.Unserved(err) {
+				continue // an API server that doesn't serve the kind has none of it
+			}
 			if err != nil {
 				yield(sdk.WorkloadItem{}, err)
 				return
