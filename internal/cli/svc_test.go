@@ -257,6 +257,9 @@ func TestSvcExec(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	w.must(ExitUsage, "svc", "exec", "api")
+	if w.must(ExitUsage, "svc", "exec", "api", "--instance", "x", "--", "true"); !strings.Contains(w.err.String(), "before TARGET") {
+		t.Errorf("%s", w.err.String())
+	}
 	if out := w.must(0, "svc", "exec", "--dry-run", "api", "--", "true"); !strings.Contains(out, "fake:ExecWorkload") {
 		t.Errorf("%s", out)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +52,9 @@ it only as far as a terminal echoes it.`,
 			}
 			if len(command) == 0 {
 				return usagef(cmd, "COMMAND is missing")
+			}
+			if args[1] != "--" && strings.HasPrefix(command[0], "-") {
+				return usagef(cmd, "%s: flags come before TARGET; what stands behind it is the command", command[0])
 			}
 			if err := o.check(cmd.Flags()); err != nil {
 				return usageOf(cmd, err)

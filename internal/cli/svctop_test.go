@@ -26,9 +26,9 @@ func TestSvcTopOnce(t *testing.T) {
 	out := w.must(0, "svc", "top")
 	for _, line := range []string{
 		`WORKLOAD +READY +CPU +MEMORY +IN/s +OUT/s +RESTARTS`,
-		`alpha/main/api +2 of 2 +300m +64Mi +- +- +0`,
-		`  api-1-0 +ready +100m +32Mi +- +- +0`,
-		`  api-1-1 +ready +200m +32Mi +- +- +0`,
+		`alpha/main/api +2 of 2 +300m +64Mi +warming +warming +0`,
+		`  api-1-0 +ready +100m +32Mi +warming +warming +0`,
+		`  api-1-1 +ready +200m +32Mi +warming +warming +0`,
 		`beta/main/idle +0 of 0 +- +- +- +- +-`,
 		`beta/main/web +1 of 1 +100m `,
 	} {

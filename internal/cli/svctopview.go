@@ -121,9 +121,11 @@ type topLine struct {
 	ready           cell
 	cpu, memory     *int64
 	receives, sends *float64
-	restarts        *int
-	why             string
-	children        []topLine
+	// unpaced: counters of traffic are known, and no two samples of one yet.
+	unpaced  bool
+	restarts *int
+	why      string
+	children []topLine
 }
 
 // lines are the workloads in their order, with their instances.
@@ -142,7 +144,9 @@ func (p *picture) lines(t *telemetry.Table) []topLine {
 			c := topLine{name: in.Name, instance: true, restarts: in.Restarts, receives: in.Receives, sends: in.Sends, why: in.Warming}
 			if s := in.Sample; s != nil {
 				c.cpu, c.memory = s.CPU, s.Memory
+				c.unpaced = s.Received != nil && in.Receives == nil || s.Sent != nil && in.Sends == nil
 			}
+			l.unpaced = l.unpaced || c.unpaced
 			st, known := ready[in.Name]
 			c.ready = instanceCell(st, known)
 			l.cpu, l.memory = sum(l.cpu, c.cpu), sum(l.memory, c.memory)
@@ -249,7 +253,7 @@ func (l topLine) cells(indent int) []cell {
 	case l.cpu != nil:
 		cpu = strconv.FormatInt(*l.cpu, 10) + "m"
 	case l.why != "" && l.instance:
-		cpu = "warming"
+		cpu = warming
 	}
 	restarts := dash
 	if l.restarts != nil {
@@ -263,14 +267,21 @@ func (l topLine) cells(indent int) []cell {
 	if l.memory != nil {
 		memory = sizeWords(*l.memory)
 	}
-	return []cell{name, l.ready, plain(cpu), plain(memory), plain(rateWords(l.receives)), plain(rateWords(l.sends)), plain(restarts)}
+	return []cell{name, l.ready, plain(cpu), plain(memory), plain(l.rateWords(l.receives)), plain(l.rateWords(l.sends)), plain(restarts)}
 }
 
-// dash is what isn't told.
-const dash = "-"
+// dash is what isn't told, warming what isn't measured yet.
+const (
+	dash    = "-"
+	warming = "warming"
+)
 
-func rateWords(v *float64) string {
-	if v == nil {
+// rateWords is a rate; a sum of which a part isn't known yet is none.
+func (l topLine) rateWords(v *float64) string {
+	switch {
+	case l.unpaced:
+		return warming
+	case v == nil:
 		return dash
 	}
 	return sizeWords(int64(*v))
