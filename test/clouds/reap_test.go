@@ -1,6 +1,7 @@
 package clouds
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -40,6 +41,7 @@ func nothingAfterReap(t *testing.T, build func(*testing.T, run.Executor) yard, r
 	y.faults.Add(fault.Rule{Action: y.deletes, Effect: fault.Effect{Refuse: y.refusal}})
 	first, _, shut := s.open()
 	ids := submitAll(s, first, runs)
+	t.Cleanup(func() { tellStates(t, s, ids) })
 	for _, id := range ids {
 		testwait.Until(t, soon, "failed clean-up", func() bool {
 			a, err := s.store.Attempts(t.Context(), id)
@@ -72,6 +74,17 @@ func nothingAfterReap(t *testing.T, build func(*testing.T, run.Executor) yard, r
 	}
 	if rep, err := s.store.Verify(t.Context(), nil); err != nil || len(rep.Faults) > 0 {
 		t.Errorf("ledger: %+v, %v", rep.Faults, err)
+	}
+}
+
+// tellStates says where the runs of a test that failed stand.
+func tellStates(t *testing.T, s *site, ids []sdk.ID) {
+	if !t.Failed() {
+		return
+	}
+	for _, id := range ids {
+		r, err := s.store.Run(context.Background(), id)
+		t.Logf("%s: %s, phase %q, %s %q, attempt %d, %v", id.Short(), r.State, r.Phase, r.Reason, r.Message, r.Attempt, err)
 	}
 }
 
