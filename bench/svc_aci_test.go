@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,12 +10,8 @@ import (
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
 
 	"github.com/windlass-run/windlass/internal/cloud/azure"
-	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/driver/aci"
-	"github.com/windlass-run/windlass/internal/joblog"
-	"github.com/windlass-run/windlass/internal/ledger/sqlite"
 	pocketazure "github.com/windlass-run/windlass/internal/pocket/azure"
-	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
@@ -57,50 +52,12 @@ func BenchmarkSvcACI(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	w := azureWorkloads(b, address, ca)
-	// timed is one restart, once the one before it is over.
-	timed := func(name string, f func() error) time.Duration {
-		settled(name)
-		remove := cloud.Faults().Add(fault.Rule{Effect: fault.Effect{Latency: 50 * time.Millisecond}})
-		defer remove()
-		begun := time.Now()
-		if err := f(); err != nil {
-			b.Fatal(err)
-		}
-		return time.Since(begun)
-	}
-	ours := func() error {
-		_, err := w.Restart(b.Context(), control.ChangeRequest{Target: sdk.Target{Provider: aci.Kind, Path: sdk.WorkloadPath(pocketazure.ResourceGroup + "/ours")}, Actor: "bench"})
-		return err
-	}
-	theirs := func() error {
-		_, err := plain.BeginRestart(b.Context(), pocketazure.ResourceGroup, "theirs", nil)
-		return err
-	}
-	timed("ours", ours) // the first call of either gets a token
-	timed("theirs", theirs)
-	pair(b, func() time.Duration { return timed("ours", ours) }, func() time.Duration { return timed("theirs", theirs) })
-}
-
-// azureWorkloads is the runtime of live workloads on a pocket Azure.
-func azureWorkloads(b *testing.B, address, ca string) *control.WorkloadRuntime {
-	b.Helper()
-	d, dir := aci.Driver(), b.TempDir()
-	store, err := sqlite.Open(b.Context(), dir, sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = store.Close() })
-	logs, err := joblog.Open(filepath.Join(dir, "logs"), joblog.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	e, err := control.New(b.Context(), control.Options{Store: store, Logs: logs, Providers: one{control.Backend{Name: d.Kind, Provider: onAzure(b, address, ca, ""), Driver: &d}}, StateDir: dir, Actor: "bench"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = e.Close(context.Background()) })
-	return e.Workloads()
+	c := changes{w: workloadsOf(b, aci.Driver(), onAzure(b, address, ca, "")), target: sdk.Target{Provider: aci.Kind, Path: sdk.WorkloadPath(pocketazure.ResourceGroup + "/ours")},
+		faults: cloud.Faults(), settled: settled, restart: func() error {
+			_, err := plain.BeginRestart(b.Context(), pocketazure.ResourceGroup, "theirs", nil)
+			return err
+		}}
+	c.restarts(b) // the first, unmeasured change of either gets a token
 }
 
 // plainGroups is Azure's client alone.

@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"context"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,9 +11,6 @@ import (
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
-	"github.com/windlass-run/windlass/internal/joblog"
-	"github.com/windlass-run/windlass/internal/ledger/sqlite"
-	"github.com/windlass-run/windlass/internal/pocket/fault"
 	pocketgcp "github.com/windlass-run/windlass/internal/pocket/gcp"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/testwait"
@@ -47,43 +42,14 @@ func BenchmarkSvcCloudRun(b *testing.B) {
 	plain := &plainServices{b: b, c: runpb.NewServicesClient(conn)}
 	plain.create("ours")
 	plain.create("theirs")
-	w := gcpWorkloads(b, address)
-	target := sdk.Target{Provider: cloudrun.Kind, Path: sdk.WorkloadPath(pocketgcp.Location + "/ours")}
-	n := int32(1)
-	// timed is one change, once the one before it is over.
-	timed := func(name string, f func() error) time.Duration {
-		plain.settled(name)
-		remove := cloud.Faults().Add(fault.Rule{Effect: fault.Effect{Latency: 50 * time.Millisecond}})
-		defer remove()
-		begun := time.Now()
-		if err := f(); err != nil {
-			b.Fatal(err)
-		}
-		return time.Since(begun)
-	}
-	b.Run("scale", func(b *testing.B) {
-		pair(b, func() time.Duration {
-			n = 3 - n
-			return timed("ours", func() error {
-				_, err := w.Scale(b.Context(), control.ChangeRequest{Target: target, Actor: "bench"}, int(n))
-				return err
-			})
-		}, func() time.Duration {
-			return timed("theirs", func() error {
-				return plain.update("theirs", false, func(v *runpb.Service) { v.Scaling.ManualInstanceCount = &n })
-			})
-		})
-	})
-	b.Run("restart", func(b *testing.B) {
-		pair(b, func() time.Duration {
-			return timed("ours", func() error {
-				_, err := w.Restart(b.Context(), control.ChangeRequest{Target: target, Actor: "bench"})
-				return err
-			})
-		}, func() time.Duration {
-			return timed("theirs", func() error { return plain.update("theirs", true, func(*runpb.Service) {}) })
-		})
-	})
+	c := changes{w: gcpWorkloads(b, address), target: sdk.Target{Provider: cloudrun.Kind, Path: sdk.WorkloadPath(pocketgcp.Location + "/ours")}, faults: cloud.Faults(),
+		settled: plain.settled,
+		scale: func(n int32) error {
+			return plain.update("theirs", false, func(v *runpb.Service) { v.Scaling.ManualInstanceCount = &n })
+		},
+		restart: func() error { return plain.update("theirs", true, func(*runpb.Service) {}) }}
+	b.Run("scale", c.scales)
+	b.Run("restart", c.restarts)
 }
 
 // gcpWorkloads is the runtime of live workloads on a pocket Google Cloud.
@@ -92,22 +58,7 @@ func gcpWorkloads(b *testing.B, address string) *control.WorkloadRuntime {
 	d := cloudrun.Driver()
 	p := providerOf(b, d, map[string]string{"GOOGLE_OAUTH_ACCESS_TOKEN": "pocket"}, fmt.Sprintf(`{"project": %q, "region": %q, "endpoint": %q, "read_rate": 1000000, "write_rate": 1000000}`,
 		pocketgcp.Project, pocketgcp.Location, "http://"+address))
-	dir := b.TempDir()
-	store, err := sqlite.Open(b.Context(), dir, sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = store.Close() })
-	logs, err := joblog.Open(filepath.Join(dir, "logs"), joblog.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	e, err := control.New(b.Context(), control.Options{Store: store, Logs: logs, Providers: one{control.Backend{Name: d.Kind, Provider: p, Driver: &d}}, StateDir: dir, Actor: "bench"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = e.Close(context.Background()) })
-	return e.Workloads()
+	return workloadsOf(b, d, p)
 }
 
 // plainServices are Google's stubs alone.

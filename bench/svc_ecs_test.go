@@ -1,10 +1,8 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,10 +11,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/control"
 	driver "github.com/windlass-run/windlass/internal/driver/ecs"
-	"github.com/windlass-run/windlass/internal/joblog"
-	"github.com/windlass-run/windlass/internal/ledger/sqlite"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
-	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
@@ -43,46 +38,17 @@ func BenchmarkSvcECS(b *testing.B) {
 	plain.define(b)
 	plain.serve(b, "ours")
 	plain.serve(b, "theirs")
-	w := awsWorkloads(b, web.URL)
-	target := sdk.Target{Provider: driver.Kind, Path: "default/ours"}
-	n := int32(1)
-	// timed is one change, once the one before it is over.
-	timed := func(name string, f func() error) time.Duration {
-		plain.steady(b, name)
-		remove := cloud.Faults().Add(fault.Rule{Effect: fault.Effect{Latency: 50 * time.Millisecond}})
-		defer remove()
-		begun := time.Now()
-		if err := f(); err != nil {
-			b.Fatal(err)
-		}
-		return time.Since(begun)
-	}
 	update := func(in *ecs.UpdateServiceInput) error {
 		in.Service = new("theirs")
 		_, err := plain.ecs.UpdateService(b.Context(), in)
 		return err
 	}
-	b.Run("scale", func(b *testing.B) {
-		pair(b, func() time.Duration {
-			n = 3 - n
-			return timed("ours", func() error {
-				_, err := w.Scale(b.Context(), control.ChangeRequest{Target: target, Actor: "bench"}, int(n))
-				return err
-			})
-		}, func() time.Duration {
-			return timed("theirs", func() error { return update(&ecs.UpdateServiceInput{DesiredCount: &n}) })
-		})
-	})
-	b.Run("restart", func(b *testing.B) {
-		pair(b, func() time.Duration {
-			return timed("ours", func() error {
-				_, err := w.Restart(b.Context(), control.ChangeRequest{Target: target, Actor: "bench"})
-				return err
-			})
-		}, func() time.Duration {
-			return timed("theirs", func() error { return update(&ecs.UpdateServiceInput{ForceNewDeployment: true}) })
-		})
-	})
+	c := changes{w: awsWorkloads(b, web.URL), target: sdk.Target{Provider: driver.Kind, Path: "default/ours"}, faults: cloud.Faults(),
+		settled: func(name string) { plain.steady(b, name) },
+		scale:   func(n int32) error { return update(&ecs.UpdateServiceInput{DesiredCount: &n}) },
+		restart: func() error { return update(&ecs.UpdateServiceInput{ForceNewDeployment: true}) }}
+	b.Run("scale", c.scales)
+	b.Run("restart", c.restarts)
 }
 
 // awsWorkloads is the runtime of live workloads on a pocket AWS.
@@ -91,22 +57,7 @@ func awsWorkloads(b *testing.B, url string) *control.WorkloadRuntime {
 	d := driver.Driver()
 	p := providerOf(b, d, map[string]string{"AWS_ACCESS_KEY_ID": "pocket", "AWS_SECRET_ACCESS_KEY": "pocket"},
 		fmt.Sprintf(`{"region": %q, "endpoint": %q, "account": %q, "describe_rate": 10000, "service_rate": 10000}`, pocket.Region, url, pocket.Account))
-	dir := b.TempDir()
-	store, err := sqlite.Open(b.Context(), dir, sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = store.Close() })
-	logs, err := joblog.Open(filepath.Join(dir, "logs"), joblog.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	e, err := control.New(b.Context(), control.Options{Store: store, Logs: logs, Providers: one{control.Backend{Name: d.Kind, Provider: p, Driver: &d}}, StateDir: dir, Actor: "bench"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = e.Close(context.Background()) })
-	return e.Workloads()
+	return workloadsOf(b, d, p)
 }
 
 // serve makes a service of one task.

@@ -18,9 +18,6 @@ import (
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/driver/kubernetes"
-	"github.com/windlass-run/windlass/internal/joblog"
-	"github.com/windlass-run/windlass/internal/ledger/sqlite"
-	"github.com/windlass-run/windlass/internal/pocket/fault"
 	pocketkube "github.com/windlass-run/windlass/internal/pocket/kube"
 	"github.com/windlass-run/windlass/internal/testneed/cluster"
 	"github.com/windlass-run/windlass/sdk"
@@ -48,42 +45,17 @@ func BenchmarkSvcKubernetes(b *testing.B) {
 	gate := pocketkube.NewGate(to, c.Client().Transport)
 	web := httptest.NewServer(gate)
 	b.Cleanup(web.Close)
-	gate.Faults().Add(fault.Rule{Effect: fault.Effect{Latency: 50 * time.Millisecond}})
-	w := kubeWorkloads(b, web.URL, ns)
 	plain := &plainKube{&http.Client{}, web.URL + "/apis/apps/v1/namespaces/" + ns + "/deployments/theirs"}
-	target := sdk.Target{Provider: kubernetes.Kind, Path: sdk.WorkloadPath(ns + "/deployment/ours")}
-	timed := func(f func() error) time.Duration {
-		begun := time.Now()
-		if err := f(); err != nil {
-			b.Fatal(err)
-		}
-		return time.Since(begun)
-	}
-	n := 1
-	b.Run("scale", func(b *testing.B) {
-		pair(b, func() time.Duration {
-			n = 3 - n
-			return timed(func() error {
-				_, err := w.Scale(b.Context(), control.ChangeRequest{Target: target, Actor: "bench"}, n)
-				return err
-			})
-		}, func() time.Duration {
-			return timed(func() error { return plain.patch(b.Context(), map[string]any{"spec": map[string]any{"replicas": n}}) })
-		})
-	})
-	b.Run("restart", func(b *testing.B) {
-		pair(b, func() time.Duration {
-			return timed(func() error {
-				_, err := w.Restart(b.Context(), control.ChangeRequest{Target: target, Actor: "bench"})
-				return err
-			})
-		}, func() time.Duration {
+	two := changes{w: kubeWorkloads(b, web.URL, ns), target: sdk.Target{Provider: kubernetes.Kind, Path: sdk.WorkloadPath(ns + "/deployment/ours")}, faults: gate.Faults(),
+		scale: func(n int32) error {
+			return plain.patch(b.Context(), map[string]any{"spec": map[string]any{"replicas": n}})
+		},
+		restart: func() error {
 			at := map[string]any{"kubectl.kubernetes.io/restartedAt": time.Now().Format(time.RFC3339Nano)}
-			return timed(func() error {
-				return plain.patch(b.Context(), map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": at}}}})
-			})
-		})
-	})
+			return plain.patch(b.Context(), map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": at}}}})
+		}}
+	b.Run("scale", two.scales)
+	b.Run("restart", two.restarts)
 }
 
 // kubeWorkloads is the runtime of live workloads on a cluster.
@@ -95,21 +67,7 @@ func kubeWorkloads(b *testing.B, server, namespace string) *control.WorkloadRunt
 		b.Fatal(err)
 	}
 	p := providerOf(b, d, map[string]string{"KUBECONFIG": kubeconfig}, fmt.Sprintf(`{"namespace": %q, "rate": 100000}`, namespace))
-	store, err := sqlite.Open(b.Context(), dir, sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = store.Close() })
-	logs, err := joblog.Open(filepath.Join(dir, "logs"), joblog.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	e, err := control.New(b.Context(), control.Options{Store: store, Logs: logs, Providers: one{control.Backend{Name: d.Kind, Provider: p, Driver: &d}}, StateDir: dir, Actor: "bench"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = e.Close(context.Background()) })
-	return e.Workloads()
+	return workloadsOf(b, d, p)
 }
 
 // plainKube makes kubectl's calls.
