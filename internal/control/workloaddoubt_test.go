@@ -65,6 +65,18 @@ func TestWorkloadLostReply(t *testing.T) {
 	}
 }
 
+// rowOfTheDead writes the row of an action whose process was killed.
+func (w *world) rowOfTheDead(q ledger.Requested) sdk.ID {
+	w.t.Helper()
+	id := sdk.NewIDSource(w.clock).NewID()
+	q.Actor, q.Provider = "dead@test", "fake"
+	if err := w.store.Write(w.ctx(), ledger.Write{Run: id, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: q.Actor,
+		Change: ledger.Change{V: ledger.ChangeVersion, Requested: &q}}}}); err != nil {
+		w.t.Fatal(err)
+	}
+	return id
+}
+
 // TestWorkloadRowOfTheDead writes the row of a process that was killed, and has a
 // recovery or the next change close it by what the backend tells.
 func TestWorkloadRowOfTheDead(t *testing.T) {
@@ -74,17 +86,11 @@ func TestWorkloadRowOfTheDead(t *testing.T) {
 				w := newWorld(t)
 				api := w.live("api", 2)
 				e := w.engine()
-				id := sdk.NewIDSource(w.clock).NewID()
 				back, err := fake.NewDriver(w.cloud, w.set).Open(w.ctx(), sdk.OpenRequest{Name: "fake", Clock: w.clock, StateDir: t.TempDir()})
 				if err != nil {
 					t.Fatal(err)
 				}
-				q := &ledger.Requested{Actor: "dead@test", Action: "svc.scale", Target: api.String(), Provider: "fake", Identity: back.Info().Identity,
-					Settings: []byte(`{"before":{"generation":"1"},"v":1}`)}
-				if err := w.store.Write(w.ctx(), ledger.Write{Run: id, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: "dead@test",
-					Change: ledger.Change{V: 1, Requested: q}}}}); err != nil {
-					t.Fatal(err)
-				}
+				id := w.rowOfTheDead(ledger.Requested{Action: "svc.scale", Target: api.String(), Identity: back.Info().Identity, Settings: []byte(`{"before":{"generation":"1"},"v":1}`)})
 				want := sdk.StateFailed
 				if sent {
 					want = sdk.StateSucceeded
@@ -117,17 +123,11 @@ func TestUnansweredLookLeavesRowOpen(t *testing.T) {
 	w := newWorld(t)
 	api := w.live("api", 2)
 	e := w.engine()
-	id := sdk.NewIDSource(w.clock).NewID()
 	back, err := fake.NewDriver(w.cloud, w.set).Open(w.ctx(), sdk.OpenRequest{Name: "fake", Clock: w.clock, StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &ledger.Requested{Actor: "dead@test", Action: "svc.scale", Target: api.String(), Provider: "fake", Identity: back.Info().Identity,
-		Settings: []byte(`{"before":{"generation":"1"},"v":1}`)}
-	if err := w.store.Write(w.ctx(), ledger.Write{Run: id, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: "dead@test",
-		Change: ledger.Change{V: ledger.ChangeVersion, Requested: q}}}}); err != nil {
-		t.Fatal(err)
-	}
+	id := w.rowOfTheDead(ledger.Requested{Action: "svc.scale", Target: api.String(), Identity: back.Info().Identity, Settings: []byte(`{"before":{"generation":"1"},"v":1}`)})
 	s, _ := sdk.Of(back, sdk.WorkloadScales())
 	if _, err := s.ScaleWorkload(w.ctx(), sdk.ScaleWorkloadRequest{Op: sdk.OpRequest{OpID: id, Path: api.Path}, Replicas: 6}); err != nil {
 		t.Fatal(err)

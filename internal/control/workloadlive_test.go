@@ -257,12 +257,7 @@ func TestExecDead(t *testing.T) {
 	api := w.live("api", 1)
 	e := w.engine()
 	for _, spec := range []string{`{"command":["sh"]}`, `{"command":["sh"],"record":true}`} {
-		id := sdk.NewIDSource(w.clock).NewID()
-		q := &ledger.Requested{Actor: "dead@test", Action: "svc.exec", Target: api.String(), Provider: "fake", Spec: []byte(spec)}
-		if err := w.store.Write(w.ctx(), ledger.Write{Run: id, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: "dead@test",
-			Change: ledger.Change{V: ledger.ChangeVersion, Requested: q}}}}); err != nil {
-			t.Fatal(err)
-		}
+		id := w.rowOfTheDead(ledger.Requested{Action: "svc.exec", Target: api.String(), Spec: []byte(spec)})
 		if _, err := e.Recover(w.ctx(), ""); err != nil {
 			t.Fatal(err)
 		}
