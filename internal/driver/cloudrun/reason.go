@@ -8,6 +8,7 @@ import (
 	"cloud.google.com/go/run/apiv2/runpb"
 	"google.golang.org/grpc/codes"
 
+	"github.com/windlass-run/windlass/internal/driver/cloudrun/workload"
 	"github.com/windlass-run/windlass/internal/driver/noexec"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -154,14 +155,10 @@ func conditionReason(c *runpb.Condition, other sdk.Reason) sdk.Reason {
 			return sdk.ReasonNonzeroExit
 		}
 	case *runpb.Condition_Reason:
+		if why := workload.CommonReason(c.GetReason()); why != "" {
+			return why
+		}
 		switch c.GetReason() {
-		case runpb.Condition_CONTAINER_MISSING, runpb.Condition_CONTAINER_PERMISSION_DENIED, runpb.Condition_CONTAINER_IMAGE_UNAUTHORIZED,
-			runpb.Condition_CONTAINER_IMAGE_AUTHORIZATION_CHECK_FAILED:
-			return sdk.ReasonImagePull
-		case runpb.Condition_ENCRYPTION_KEY_PERMISSION_DENIED, runpb.Condition_ENCRYPTION_KEY_CHECK_FAILED, runpb.Condition_SECRETS_ACCESS_CHECK_FAILED:
-			return sdk.ReasonPermissionDenied
-		case runpb.Condition_VPC_NETWORK_NOT_FOUND:
-			return sdk.ReasonInvalidSpec
 		case runpb.Condition_PROGRESS_DEADLINE_EXCEEDED:
 			return sdk.ReasonFailedToStart
 		case runpb.Condition_INTERNAL:

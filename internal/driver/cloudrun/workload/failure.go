@@ -55,11 +55,11 @@ func (w *Workloads) failure(ctx context.Context, v *runpb.Service) (*sdk.Workloa
 	return f, nil
 }
 
-// reasonOf is the reason of a condition, empty where it has none that says more
-// than that the revision failed.
+// CommonReason is what a condition's reason means for jobs and services alike; empty where
+// that depends on which it is.
 // https://cloud.google.com/run/docs/reference/rest/v2/Condition
-func reasonOf(c *runpb.Condition) sdk.Reason {
-	switch c.GetReason() {
+func CommonReason(r runpb.Condition_CommonReason) sdk.Reason {
+	switch r {
 	case runpb.Condition_CONTAINER_MISSING, runpb.Condition_CONTAINER_PERMISSION_DENIED, runpb.Condition_CONTAINER_IMAGE_UNAUTHORIZED,
 		runpb.Condition_CONTAINER_IMAGE_AUTHORIZATION_CHECK_FAILED:
 		return sdk.ReasonImagePull
@@ -67,6 +67,17 @@ func reasonOf(c *runpb.Condition) sdk.Reason {
 		return sdk.ReasonPermissionDenied
 	case runpb.Condition_VPC_NETWORK_NOT_FOUND:
 		return sdk.ReasonInvalidSpec
+	}
+	return ""
+}
+
+// reasonOf is the reason of a condition, empty where it has none that says more
+// than that the revision failed.
+func reasonOf(c *runpb.Condition) sdk.Reason {
+	if why := CommonReason(c.GetReason()); why != "" {
+		return why
+	}
+	switch c.GetReason() {
 	case runpb.Condition_PROGRESS_DEADLINE_EXCEEDED:
 		return sdk.ReasonStartTimeout
 	case runpb.Condition_INTERNAL:
