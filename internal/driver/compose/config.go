@@ -4,7 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
+	engine "github.com/windlass-run/windlass/internal/cloud/docker"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -27,7 +29,7 @@ type config struct {
 
 func configSchema() sdk.Schema {
 	text := &sdk.SchemaField{Type: sdk.TypeString}
-	return sdk.Schema{Doc: "Which Compose project is operated, and on which engine.", Fields: []sdk.SchemaField{
+	return sdk.Schema{Doc: "Which Compose project is operated, and on which engine.", Fields: slices.Concat([]sdk.SchemaField{
 		{Name: "project", Type: sdk.TypeString, Required: true,
 			Doc: "The project's name, as `docker compose ls` shows it. It is needed, since what Compose takes for it otherwise depends on the caller's folder and environment."},
 		{Name: "directory", Type: sdk.TypeString, Default: "the folder in which windlass was started",
@@ -39,14 +41,9 @@ func configSchema() sdk.Schema {
 		{Name: "settings", Type: sdk.TypeString, Default: ".windlass/PROJECT in the folder",
 			Doc: "The folder in which Windlass keeps the settings of `svc config`, as files that Compose merges, and its notes on what was done. All who operate the project from this machine must name the same one."},
 		{Name: "compose", Type: sdk.TypeString, Default: "docker-compose in Docker's folders of plugins, or of PATH", Doc: "The program of the Compose plugin."},
-		{Name: "host", Type: sdk.TypeString, Default: "DOCKER_HOST, else the context in use, else the platform's socket",
-			Doc: "The engine's address: unix:///PATH, npipe:////./pipe/NAME or tcp://HOST:PORT."},
-		{Name: "context", Type: sdk.TypeString, Doc: "A Docker context; it needs ambient credentials or DOCKER_CONFIG."},
-		{Name: "tls_ca", Type: sdk.TypeString, Doc: "The file of the authority that signed the engine's certificate, in PEM form."},
-		{Name: "tls_cert", Type: sdk.TypeString, Doc: "The file of the client's certificate, in PEM form."},
-		{Name: "tls_key", Type: sdk.TypeString, Doc: "The file of the client's key, in PEM form."},
+	}, engine.EndpointFields(), []sdk.SchemaField{
 		{Name: "remote", Type: sdk.TypeBool, Default: "false", Doc: "The engine behind a socket of this machine doesn't share this machine's files, so that secrets can't be handed over."},
-	}}
+	})}
 }
 
 // place is where a project's files are.

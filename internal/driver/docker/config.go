@@ -1,6 +1,9 @@
 package docker
 
-import "github.com/windlass-run/windlass/sdk"
+import (
+	engine "github.com/windlass-run/windlass/internal/cloud/docker"
+	"github.com/windlass-run/windlass/sdk"
+)
 
 // config is what stands under `config:` of a provider.
 type config struct {
@@ -13,16 +16,10 @@ type config struct {
 }
 
 func configSchema() sdk.Schema {
-	return sdk.Schema{Doc: "Which engine runs the jobs.", Fields: []sdk.SchemaField{
-		{Name: "host", Type: sdk.TypeString, Default: "DOCKER_HOST, else the context in use, else the platform's socket",
-			Doc: "The engine's address: unix:///PATH, npipe:////./pipe/NAME or tcp://HOST:PORT."},
-		{Name: "context", Type: sdk.TypeString, Doc: "A Docker context; it needs ambient credentials or DOCKER_CONFIG."},
-		{Name: "tls_ca", Type: sdk.TypeString, Doc: "The file of the authority that signed the engine's certificate, in PEM form."},
-		{Name: "tls_cert", Type: sdk.TypeString, Doc: "The file of the client's certificate, in PEM form."},
-		{Name: "tls_key", Type: sdk.TypeString, Doc: "The file of the client's key, in PEM form."},
-		{Name: "remote", Type: sdk.TypeBool, Default: "false",
+	return sdk.Schema{Doc: "Which engine runs the jobs.", Fields: append(engine.EndpointFields(),
+		sdk.SchemaField{Name: "remote", Type: sdk.TypeBool, Default: "false",
 			Doc: "The engine behind a socket of this machine doesn't share this machine's files: it runs elsewhere, or windlass runs in a container."},
-	}}
+	)}
 }
 
 // The values of the option pull.
