@@ -23,6 +23,12 @@ func (o Options) WithNetwork(f func(string) (string, error)) Options {
 	return o
 }
 
+// WithPruneRuns sets how many runs one transaction of a pruning removes.
+func (o Options) WithPruneRuns(n int) Options {
+	o.pruneRuns = n
+	return o
+}
+
 // Lock takes the database's write lock in a connection of its own, and returns
 // what releases it.
 func Lock(ctx context.Context, path string) (func() error, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -292,17 +293,50 @@ func TestDamagedFiles(t *testing.T) {
 	})
 }
 
+// with is the present schema and one more migration.
+func with(t testing.TB, more string) sqlite.Options {
+	t.Helper()
+	files := fstest.MapFS{}
+	for i, name := range migrations(t) {
+		data, err := fs.ReadFile(sqlite.Migrations(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = &fstest.MapFile{Data: data}
+		if i+1 == present {
+			files[fmt.Sprintf("%05d_more.sql", present+1)] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + more)}
+		}
+	}
+	return sqlite.Options{}.WithSchema(files, present+1, "9.9.9")
+}
+
+// present is the schema that this program writes.
+const present = 2
+
+func migrations(t testing.TB) []string {
+	t.Helper()
+	names, err := fs.Glob(sqlite.Migrations(), "*.sql")
+	if err != nil || len(names) != present {
+		t.Fatalf("migrations: %v, %v", names, err)
+	}
+	return names
+}
+
 // next is the schema of a release to come.
 func next(t testing.TB) sqlite.Options {
 	t.Helper()
-	first, err := fs.ReadFile(sqlite.Migrations(), "00001_init.sql")
+	return with(t, fmt.Sprintf("ALTER TABLE holders ADD COLUMN mood TEXT;\nPRAGMA user_version = %d;\n", present+1))
+}
+
+// first is the schema of the first release.
+func first(t testing.TB) sqlite.Options {
+	t.Helper()
+	name := migrations(t)[0]
+	data, err := fs.ReadFile(sqlite.Migrations(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sqlite.Options{}.WithSchema(fstest.MapFS{
-		"00001_init.sql": {Data: first},
-		"00002_next.sql": {Data: []byte("-- +goose Up\nALTER TABLE holders ADD COLUMN mood TEXT;\nPRAGMA user_version = 2;\n")},
-	}, 2, "9.9.9")
+	return sqlite.Options{}.WithSchema(fstest.MapFS{name: {Data: data}}, 1, "0.1.0")
 }
 
 func TestMigrationWithCopy(t *testing.T) {
@@ -335,11 +369,11 @@ func TestMigrationWithCopy(t *testing.T) {
 	if rep, err := s.Verify(t.Context(), &before); err != nil || len(rep.Faults) != 0 || rep.Head != before {
 		t.Errorf("after the migration: %+v, %v", rep, err)
 	}
-	refused(t, dir, sqlite.Options{}, sdk.FailedPrecondition, "ledger.newer", "9.9.9", "schema 2", dbPath(dir))
+	refused(t, dir, sqlite.Options{}, sdk.FailedPrecondition, "ledger.newer", "9.9.9", "schema 3", dbPath(dir))
 	err = old.Write(t.Context(), ledgertest.NewScript(sdk.NewIDSource(sdk.SystemClock()), sdk.ID{}, nil).Writes[0])
 	isError(t, err, sdk.FailedPrecondition, "ledger.newer", "9.9.9")
 
-	copies, err := filepath.Glob(filepath.Join(dir, "ledger.db.v1-*.bak"))
+	copies, err := filepath.Glob(filepath.Join(dir, "ledger.db.v2-*.bak"))
 	if err != nil || len(copies) != 1 {
 		t.Fatalf("copies: %v, %v", copies, err)
 	}
@@ -358,14 +392,7 @@ func TestMigrationWithCopy(t *testing.T) {
 
 func TestFailedMigrationChangesNothing(t *testing.T) {
 	dir, head := written(t, 2)
-	first, err := fs.ReadFile(sqlite.Migrations(), "00001_init.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broken := sqlite.Options{}.WithSchema(fstest.MapFS{
-		"00001_init.sql": {Data: first},
-		"00002_bad.sql":  {Data: []byte("-- +goose Up\nALTER TABLE holders ADD COLUMN mood TEXT;\nPRAGMA user_version = 2;\nSELECT nonsense;\n")},
-	}, 2, "9.9.9")
+	broken := with(t, fmt.Sprintf("ALTER TABLE holders ADD COLUMN mood TEXT;\nPRAGMA user_version = %d;\nSELECT nonsense;\n", present+1))
 	if s, err := sqlite.Open(t.Context(), dir, broken); err == nil {
 		_ = s.Close()
 		t.Fatal("it was opened")

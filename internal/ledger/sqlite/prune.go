@@ -16,7 +16,7 @@ const pruneRuns = 1000
 // Prune removes the runs that finished before a time, oldest first, in
 // transactions of some runs each. Every one of them ends with a checkpoint that
 // holds for the whole chain before it, so an interrupted pruning leaves a sound
-// ledger.
+// ledger. The space is given back to the file system afterwards.
 func (s *Store) Prune(ctx context.Context, before time.Time, actor string) (int, error) {
 	total := 0
 	for {
@@ -26,7 +26,10 @@ func (s *Store) Prune(ctx context.Context, before time.Time, actor string) (int,
 			return err
 		})
 		total += n
-		if err != nil || n < pruneRuns {
+		if err == nil && n < s.opts.pruneRuns && total > 0 {
+			err = s.giveBack(ctx)
+		}
+		if err != nil || n < s.opts.pruneRuns {
 			return total, err
 		}
 	}
@@ -36,7 +39,7 @@ func (t *tx) prune(before time.Time, actor string) (int, error) {
 	ctx := context.Background()
 	var ids []string
 	if err := t.w.c.query(ctx, "SELECT id FROM workload_runs WHERE finished_at<? ORDER BY num LIMIT ?",
-		[]driver.Value{timeValue(before), int64(pruneRuns)}, func(r row) (bool, error) {
+		[]driver.Value{timeValue(before), int64(t.w.s.opts.pruneRuns)}, func(r row) (bool, error) {
 			ids = append(ids, r.text(0))
 			return true, nil
 		}); err != nil || len(ids) == 0 {

@@ -40,7 +40,7 @@ type schema struct {
 func currentSchema() schema {
 	// The folder is embedded, so this can't fail.
 	sub, _ := fs.Sub(migrations, "migrations")
-	return schema{files: sub, version: 1, needs: "0.1.0"}
+	return schema{files: sub, version: 2, needs: "0.1.0"}
 }
 
 // checkSchema refuses what is no ledger, and a schema that a newer program
@@ -100,7 +100,8 @@ func (s *Store) create(ctx context.Context) (err error) {
 // fill makes the tables of a ledger with a random ID, and closes it with
 // write-ahead logging on.
 func (s *Store) fill(ctx context.Context, path string) (err error) {
-	db, err := openDB(path, "busy_timeout(10000)", "synchronous(OFF)")
+	// How pages are given back must be said before the first table is made.
+	db, err := openDB(path, "busy_timeout(10000)", "synchronous(OFF)", "auto_vacuum(INCREMENTAL)")
 	if err != nil {
 		return err
 	}
@@ -170,6 +171,9 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	}
 	if err := s.backup(ctx, db, version); err != nil {
 		return fmt.Errorf("copy before the migration: %w", err)
+	}
+	if err := makeIncremental(ctx, db); err != nil {
+		return fmt.Errorf("prepare the migration: %w", err)
 	}
 	if err := s.runMigrations(ctx, db); err != nil {
 		return err

@@ -53,6 +53,8 @@ type Options struct {
 	// Tests set what follows.
 	schema  schema
 	network func(dir string) (string, error)
+	// pruneRuns is the constant of this name.
+	pruneRuns int
 }
 
 func (o Options) withDefaults() Options {
@@ -79,6 +81,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.network == nil {
 		o.network = networkFS
+	}
+	if o.pruneRuns == 0 {
+		o.pruneRuns = pruneRuns
 	}
 	return o
 }

@@ -16,6 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	ledgertest.Main(openSuite)
+	pruneMain()
 	goleak.VerifyTestMain(m)
 }
 
