@@ -38,6 +38,10 @@ type instance struct {
 	restarts, code    int
 	oom               bool
 	started, finished time.Time
+	// up is how long it has run, by the engine's clock, where that was asked for.
+	// last is the code with which it ended before; nil is not known.
+	up   time.Duration
+	last *int
 	// problem is the engine's word on why it didn't start, or isn't healthy.
 	problem string
 	tty     bool
@@ -54,9 +58,35 @@ func (c instance) live() bool {
 
 func (c instance) running() bool { return c.state == container.StateRunning }
 
+// ready: it serves. Where nothing checks its health, running is enough, but not
+// soon after an end that the engine had to mend.
 func (c instance) ready() bool {
-	return c.running() && (c.health == "" || c.health == container.NoHealthcheck || c.health == container.Healthy)
+	return c.running() && (c.unchecked() || c.health == container.Healthy) && !c.shaky()
 }
+
+// unchecked: no health check tells whether it serves.
+func (c instance) unchecked() bool { return c.health == "" || c.health == container.NoHealthcheck }
+
+const (
+	// steady is how long a container must be up to count as started by the engine's
+	// own rule, after which its next restart waits no longer than the first.
+	// https://docs.docker.com/engine/containers/start-containers-automatically/#restart-policy-details
+	steady = 10 * time.Second
+	// loops is how many restarts by the engine make a crash loop of one that hasn't
+	// been up for so long since.
+	loops = 3
+)
+
+// shaky: the engine started it again by itself, and it may end again any moment.
+func (c instance) shaky() bool {
+	if c.running() {
+		return c.restarts > 0 && c.up < steady && c.health != container.Healthy
+	}
+	return c.state == container.StateRestarting
+}
+
+// looping: it is in a crash loop.
+func (c instance) looping() bool { return c.shaky() && c.restarts >= loops }
 
 // The codes of a process that TERM or KILL ended.
 const (
@@ -79,7 +109,7 @@ func (c instance) failed() bool {
 
 // list returns the containers of one service, or of all where it is empty. They
 // are looked at one by one, but for a listing (brief), where it is enough to look
-// at those that don't run.
+// at those that don't run, or haven't for long.
 func (p *provider) list(ctx context.Context, op, name string, brief bool) ([]instance, error) {
 	filters := make(client.Filters).Add("label", labelProject+"="+p.cfg.Project, labelOneOff+"=False")
 	if name != "" {
@@ -100,7 +130,7 @@ func (p *provider) list(ctx context.Context, op, name string, brief bool) ([]ins
 	slots := make(chan struct{}, atOnce)
 	for i, s := range found {
 		out[i] = summed(s)
-		if brief && out[i].live() {
+		if brief && out[i].live() && !young(s) {
 			continue
 		}
 		wg.Go(func() {
@@ -118,6 +148,9 @@ func (p *provider) list(ctx context.Context, op, name string, brief bool) ([]ins
 		case sdk.CodeOf(errs[i]) != sdk.NotFound: // gone meanwhile
 			return nil, errs[i]
 		}
+	}
+	if err := p.since(ctx, op, kept); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(kept, func(a, b instance) int {
 		return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name))
@@ -147,6 +180,12 @@ func summed(s container.Summary) instance {
 		c.health = container.Starting
 	}
 	return c
+}
+
+// young reports whether a container was started within the last minute, in the
+// engine's words ("Up 4 seconds"), or is about to be.
+func young(s container.Summary) bool {
+	return s.State == container.StateRestarting || strings.Contains(s.Status, "second")
 }
 
 // inspect adds what a look at the container itself tells.

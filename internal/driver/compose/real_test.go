@@ -586,3 +586,34 @@ func TestExample(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCrashLoopReal: a service that ends again and again is never rolled out nor
+// listed as ready, whenever one looks, and its code is told also while it runs.
+func TestCrashLoopReal(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	svc := plain("sh", "-c", "sleep 0.5; exit 3")
+	svc["restart"] = "always"
+	s.run(t, "web", svc, 1)
+	sawWaiting, sawRunning, failed := false, false, false
+	testwait.Until(t, patience, "a crash loop with its code, while it runs and while it waits", func() bool {
+		st := s.status(t, "web")
+		in := st.Instances[0]
+		if *in.Restarts == 0 && in.State == sdk.InstanceRunning {
+			return false // its first time
+		}
+		if in.Ready || *st.Ready != 0 || st.Rollout == sdk.RolloutComplete || st.Failure == nil {
+			t.Fatalf("in a crash loop: %+v, failure %+v", st, st.Failure)
+		}
+		for it, err := range s.p.ListWorkloads(t.Context(), sdk.ListWorkloadsRequest{Name: "web"}) {
+			if err != nil || *it.Ready != 0 {
+				t.Fatalf("listed as %+v, %v", it, err)
+			}
+		}
+		told := in.Reason == sdk.ReasonNonzeroExit && strings.Contains(in.Message, "code 3, and was started again")
+		sawWaiting = sawWaiting || told && in.State == sdk.InstancePending
+		sawRunning = sawRunning || told && in.State == sdk.InstanceRunning
+		failed = failed || st.Rollout == sdk.RolloutFailed
+		return sawWaiting && sawRunning && failed
+	})
+}

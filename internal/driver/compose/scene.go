@@ -171,7 +171,7 @@ func (s *scene) rollout(updated int) sdk.RolloutState {
 	out := sdk.RolloutComplete
 	for _, c := range s.list {
 		switch {
-		case c.failed(), c.health == container.Unhealthy:
+		case c.failed(), c.looping(), c.health == container.Unhealthy:
 			return sdk.RolloutFailed
 		case !c.ready():
 			out = sdk.RolloutProgressing
@@ -257,10 +257,9 @@ func (c instance) failure() *sdk.WorkloadFailure {
 	case c.problem != "" && !c.running():
 		f.Reason, f.Message = sdk.ReasonFailedToStart, line(c.problem)
 	case c.state == container.StateRestarting, c.failed():
-		f.Reason, f.Message = sdk.ReasonNonzeroExit, fmt.Sprintf("it ended with code %d", c.code)
-		if c.restarts > 0 {
-			f.Message += fmt.Sprintf(", and was started again %s", count(c.restarts, "time", "times"))
-		}
+		f.Reason, f.Message = c.ended(&c.code)
+	case c.shaky():
+		f.Reason, f.Message = c.ended(c.last)
 	case c.health == container.Unhealthy:
 		f.Reason, f.Message, f.At = sdk.ReasonUnknown, "its health check fails: "+line(c.problem), c.started
 	case c.state == container.StatePaused:
@@ -269,6 +268,22 @@ func (c instance) failure() *sdk.WorkloadFailure {
 		return nil
 	}
 	return f
+}
+
+// ended tells of an end with this code, nil where it isn't known, and of what the
+// engine did about it.
+func (c instance) ended(code *int) (sdk.Reason, string) {
+	reason, words := sdk.ReasonUnknown, "it ended"
+	if code != nil {
+		words += fmt.Sprintf(" with code %d", *code)
+		if reason = sdk.ReasonNonzeroExit; *code == 0 {
+			reason = sdk.ReasonCompleted
+		}
+	}
+	if c.restarts > 0 {
+		words += ", and was started again " + count(c.restarts, "time", "times")
+	}
+	return reason, words
 }
 
 // line makes one line of the engine's or a program's words.

@@ -143,6 +143,38 @@ func TestStatusReasons(t *testing.T) {
 	}
 }
 
+// TestCrashLoop: what the engine starts again and again is not rolled out, and says
+// with which code it ends; once it has stayed up it is.
+func TestCrashLoop(t *testing.T) {
+	three, zero := 3, 0
+	back := func(restarts int, up time.Duration, last *int) instance {
+		return instance{name: "web-1", state: container.StateRunning, policy: container.RestartPolicyAlways, restarts: restarts, up: up, last: last}
+	}
+	waiting := instance{name: "web-1", state: container.StateRestarting, code: 3, restarts: 4}
+	healthy := back(5, time.Second, nil)
+	healthy.health = container.Healthy
+	for name, c := range map[string]struct {
+		c       instance
+		rollout sdk.RolloutState
+		reason  sdk.Reason
+		says    string
+	}{
+		"about to be started again": {waiting, sdk.RolloutFailed, sdk.ReasonNonzeroExit, "it ended with code 3, and was started again 4 times"},
+		"just started again":        {back(4, time.Second, &three), sdk.RolloutFailed, sdk.ReasonNonzeroExit, "it ended with code 3, and was started again 4 times"},
+		"its code isn't known":      {back(4, time.Second, nil), sdk.RolloutFailed, sdk.ReasonUnknown, "it ended, and was started again 4 times"},
+		"it ends well":              {back(4, time.Second, &zero), sdk.RolloutFailed, sdk.ReasonCompleted, "it ended with code 0, and was started again 4 times"},
+		"once":                      {back(1, time.Second, &three), sdk.RolloutProgressing, sdk.ReasonNonzeroExit, "it ended with code 3, and was started again 1 time"},
+		"long ago":                  {back(4, steady, nil), sdk.RolloutComplete, "", ""},
+		"its health is checked":     {healthy, sdk.RolloutComplete, "", ""},
+	} {
+		s := scene{name: "web", list: []instance{c.c}}
+		st := s.status()
+		if in := st.Instances[0]; st.Rollout != c.rollout || in.Ready != (c.reason == "") || in.Reason != c.reason || in.Message != c.says || (st.Failure != nil) != (c.reason != "") {
+			t.Errorf("%s: %s, %+v, failure %+v", name, st.Rollout, in, st.Failure)
+		}
+	}
+}
+
 // TestGeneration: the engine's own restarts leave it, everything else changes it.
 func TestGeneration(t *testing.T) {
 	s := scene{list: []instance{{id: "1", hash: "a", state: container.StateRunning}, {id: "2", hash: "a", state: container.StateRunning}}}
