@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"strings"
 )
 
 // Capability joins the name of an optional interface with the interface. The
@@ -270,8 +269,8 @@ func (d *decorated) AskCapability(name string) any {
 	return nil
 }
 
-// Absent returns the error of using a capability that a provider lacks.
-func Absent(provider, name string) error {
-	return &Error{Code: Unimplemented, Op: "use " + strings.TrimPrefix(name, "sdk."), Provider: provider,
-		Err: fmt.Errorf("this provider has no %s", name)}
+// Absent returns the error of using a capability that a provider lacks. kind is the
+// provider's, which is a plugin's name where one serves it.
+func Absent(provider, kind, capability string) error {
+	return &Error{Code: Unimplemented, Op: "use " + capability, Provider: provider, Err: fmt.Errorf("kind %s has no %s", kind, capability)}
 }

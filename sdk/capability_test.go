@@ -356,7 +356,7 @@ func TestOfIsNotFooled(t *testing.T) {
 	if _, ok := sdk.Of(runner{}, zero); ok {
 		t.Error("the zero capability is had")
 	}
-	if err := sdk.Absent("prod", "JobLogger"); !errors.Is(err, sdk.Unimplemented) || !strings.Contains(err.Error(), "prod") {
+	if err := sdk.Absent("prod", "mycloud", "JobLogger"); !errors.Is(err, sdk.Unimplemented) || err.Error() != "use JobLogger: provider prod: kind mycloud has no JobLogger" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -63,8 +63,8 @@ func TestPluginConfig(t *testing.T) {
 }
 
 // TestPluginAbsent: a capability that a plugin doesn't advertise isn't there. A command
-// that needs it is refused with Unimplemented, which names provider and capability, and
-// leaves nothing in the ledger.
+// that needs it is refused with Unimplemented, which names provider, plugin and
+// capability, and leaves nothing in the ledger.
 func TestPluginAbsent(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, "off")
@@ -74,20 +74,20 @@ func TestPluginAbsent(t *testing.T) {
 	p.write("r.yaml", "resources:\n  - {name: a, type: fake.box, provider: jobs}\n")
 	p.write("steps.yaml", "steps:\n  - {name: one, type: step.sandbox_exec, config: {exec_env: provider-ephemeral, provider: things, image: any, command: [echo]}}\n")
 	for _, c := range []struct {
-		provider, capability, id string
+		provider, plugin, capability, id string
 
 		args []string
 	}{
-		{"things", "JobRunner", "code.unimplemented", []string{"run", "--on", "things", "--image", "any", "--", "echo"}},
-		{"steps[0].config.provider", "JobRunner", "step.refused", []string{"step", "run", "steps.yaml"}},
-		{"jobs", "ResourceDriver", "code.unimplemented", []string{"resource", "apply", "-f", "r.yaml"}},
-		{"jobs", "ResourceDriver", "code.unimplemented", []string{"resource", "read", "-f", "r.yaml"}},
+		{"things", "shelf", "JobRunner", "code.unimplemented", []string{"run", "--on", "things", "--image", "any", "--", "echo"}},
+		{"steps[0].config.provider", "shelf", "JobRunner", "step.refused", []string{"step", "run", "steps.yaml"}},
+		{"jobs", "bench", "ResourceDriver", "code.unimplemented", []string{"resource", "apply", "-f", "r.yaml"}},
+		{"jobs", "bench", "ResourceDriver", "code.unimplemented", []string{"resource", "read", "-f", "r.yaml"}},
 	} {
 		var errs strings.Builder
 		cmd := p.command(c.args...)
 		cmd.Stderr = &errs
 		_ = cmd.Run() // its exit code is judged
-		if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), c.provider) || !strings.Contains(errs.String(), c.capability) ||
+		if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), c.provider) || !strings.Contains(errs.String(), "kind "+c.plugin+" has no "+c.capability) ||
 			!strings.Contains(errs.String(), "windlass explain "+c.id) {
 			t.Errorf("%q: exit %d: %s", c.args, code, errs.String())
 		}

@@ -177,9 +177,7 @@ func (o *svcTopOptions) sources(ctx context.Context, w *control.WorkloadRuntime)
 		switch {
 		case err != nil && len(o.on) > 0:
 			return nil, err
-		case err == nil && !able && len(o.on) > 0:
-			return nil, sdk.Absent(name, sdk.Workloads().String())
-		case err == nil && !able:
+		case err == nil && !able && len(o.on) == 0:
 			continue // it has no workloads, which nobody asked it for
 		}
 		err = l.add(ctx, w, name, func(ctx context.Context) ([]sdk.WorkloadPath, error) {

@@ -18,7 +18,7 @@ import (
 func (e *Engine) prepare(ctx context.Context, back Backend, spec sdk.JobSpec, run, attempt sdk.ID, number int, amb *sdk.Ambient) (sdk.Launch, error) {
 	jr, ok := sdk.Of(back.Provider, sdk.Runner())
 	if !ok {
-		return sdk.Launch{}, sdk.Absent(back.Name, "JobRunner")
+		return sdk.Launch{}, back.absent(sdk.Runner().String())
 	}
 	ttl := spec.TTL
 	if ttl == 0 {
@@ -73,7 +73,7 @@ func (r *runner) readLaunch() error {
 func (r *runner) send(ctx context.Context) error {
 	jr, ok := sdk.Of(r.back.Provider, sdk.Runner())
 	if !ok {
-		return sdk.Absent(r.back.Name, "JobRunner")
+		return r.back.absent(sdk.Runner().String())
 	}
 	limit := min(submitCall, max(r.back.callTimeout(), time.Second))
 	if r.launch.Resubmit.By == sdk.SubmitByName {

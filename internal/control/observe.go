@@ -298,7 +298,7 @@ const drainedSoon = 40 * time.Millisecond
 func (e *Engine) statusOf(ctx context.Context, back Backend, h sdk.JobHandle) (sdk.JobStatusResult, error) {
 	jr, ok := sdk.Of(back.Provider, sdk.Runner())
 	if !ok {
-		return sdk.JobStatusResult{}, sdk.Absent(back.Name, "JobRunner")
+		return sdk.JobStatusResult{}, back.absent(sdk.Runner().String())
 	}
 	return call(ctx, back.callTimeout(), "status", func(ctx context.Context) (sdk.JobStatusResult, error) {
 		return jr.JobStatus(ctx, sdk.JobStatusRequest{Handle: h})

@@ -112,7 +112,7 @@ func (e *Engine) reapGroups(ctx context.Context, names []string, yield func(Reap
 		if err == nil {
 			var ok bool
 			if l.lister, ok = sdk.Of(back.Provider, sdk.Lister()); !ok {
-				err = sdk.Absent(name, "OwnedLister")
+				err = back.absent(sdk.Lister().String())
 			}
 		}
 		if err != nil {

@@ -35,7 +35,7 @@ func (e *Engine) RemoteCancel(ctx context.Context, provider string, run sdk.ID, 
 	}
 	jc, ok := sdk.Of(back.Provider, sdk.Canceler())
 	if !ok {
-		return sdk.CancelJobResult{}, sdk.Absent(back.Name, "JobCanceler")
+		return sdk.CancelJobResult{}, back.absent(sdk.Canceler().String())
 	}
 	act, err := e.begin(ctx, actor, "cancel", run.String(), back)
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *Engine) findRemote(ctx context.Context, provider string, run sdk.ID) (B
 func (e *Engine) findRun(ctx context.Context, back Backend, run sdk.ID) ([]sdk.FoundJob, error) {
 	finder, ok := sdk.Of(back.Provider, sdk.Finder())
 	if !ok {
-		return nil, sdk.Absent(back.Name, "JobFinder")
+		return nil, back.absent(sdk.Finder().String())
 	}
 	res, err := call(ctx, back.callTimeout(), "find", func(ctx context.Context) (sdk.FindJobsResult, error) {
 		return finder.FindJobs(ctx, sdk.FindJobsRequest{RunID: run})

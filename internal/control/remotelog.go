@@ -22,7 +22,7 @@ func (e *Engine) RemoteLogs(ctx context.Context, provider string, run sdk.ID, fo
 		}
 		logger, ok := sdk.Of(back.Provider, sdk.Logger())
 		if !ok {
-			yield(sdk.LogItem{}, sdk.Absent(back.Name, "JobLogger"))
+			yield(sdk.LogItem{}, back.absent(sdk.Logger().String()))
 			return
 		}
 		f := &remoteFollow{e: e, back: back, h: found.Handle, last: e.clock.Now()}

@@ -42,7 +42,7 @@ func (e *Engine) removeKept(ctx context.Context, run ledger.Run, a ledger.Attemp
 	}
 	jc, ok := sdk.Of(back.Provider, sdk.Cleaner())
 	if !ok {
-		return sdk.Absent(back.Name, "JobCleaner")
+		return back.absent(sdk.Cleaner().String())
 	}
 	h, err := sdk.DecodeHandle(a.Handle)
 	if err != nil {

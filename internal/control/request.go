@@ -28,6 +28,11 @@ type Backend struct {
 	SubmitRate float64
 }
 
+// absent is the error of using a capability that the provider lacks.
+func (b Backend) absent(capability string) error {
+	return sdk.Absent(b.Name, b.Info().Kind, capability)
+}
+
 // Providers opens providers by their configured name, each once.
 type Providers interface {
 	Backend(ctx context.Context, name string) (Backend, error)

@@ -92,7 +92,7 @@ func (e *Engine) resource(ctx context.Context, req ResourceRequest) (*resourceCa
 	}
 	d, ok := sdk.Of(back.Provider, sdk.Resources())
 	if !ok {
-		return nil, sdk.Absent(back.Name, sdk.Resources().String())
+		return nil, back.absent(sdk.Resources().String())
 	}
 	c := &resourceCall{e: e, req: req, back: back, d: d}
 	keys, err := resourceAsk(ctx, c, "read sensitive keys", sdk.SensitiveKeysRequest{Type: req.Spec.Type}, d.SensitiveKeys)
@@ -196,7 +196,7 @@ func (e *Engine) TroubleshootResource(ctx context.Context, req ResourceRequest, 
 	}
 	t, ok := sdk.Of(c.back.Provider, sdk.Troubleshooting())
 	if !ok {
-		return nil, sdk.Absent(c.back.Name, sdk.Troubleshooting().String())
+		return nil, c.back.absent(sdk.Troubleshooting().String())
 	}
 	res, err := resourceAsk(ctx, c, "explain resource", sdk.TroubleshootResourceRequest{Ref: c.ref(), FailureMessage: failure}, t.TroubleshootResource)
 	for i := range res.Diagnostics {

@@ -58,12 +58,12 @@ func (e *Engine) check(ctx context.Context, req SubmitRequest) (Backend, sdk.Job
 		return Backend{}, spec, err
 	}
 	if need := sdk.Runner().String(); !sdk.Has(back.Provider, need) {
-		return back, spec, sdk.Absent(back.Name, need)
+		return back, spec, back.absent(need)
 	}
 	if need := sdk.Canceler().String(); !req.AllowNoCancel && !sdk.Has(back.Provider, need) {
 		return back, spec, &sdk.Error{Code: sdk.Unimplemented, Op: "submit run", Provider: back.Name, ID: ErrIDNoCancel,
 			Remedy: "with --allow-no-cancel it runs all the same, and nothing can end it",
-			Err:    fmt.Errorf("this provider has no %s, so that neither a cancel nor a time-out could end the job", need)}
+			Err:    fmt.Errorf("kind %s has no %s, so that neither a cancel nor a time-out could end the job", back.Info().Kind, need)}
 	}
 	return back, spec, nil
 }

@@ -35,7 +35,7 @@ func (w *WorkloadRuntime) backend(ctx context.Context, provider, need string) (B
 		return Backend{}, err
 	}
 	if !sdk.Has(back.Provider, need) {
-		return Backend{}, sdk.Absent(back.Name, need)
+		return Backend{}, back.absent(need)
 	}
 	return back, nil
 }
@@ -44,7 +44,7 @@ func (w *WorkloadRuntime) backend(ctx context.Context, provider, need string) (B
 func able[C any](back Backend, c sdk.Capability[C]) (C, error) {
 	v, ok := sdk.Of(back.Provider, c)
 	if !ok {
-		return v, sdk.Absent(back.Name, c.String())
+		return v, back.absent(c.String())
 	}
 	return v, nil
 }

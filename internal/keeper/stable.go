@@ -286,7 +286,7 @@ func once[T, R any](st *stable, src source, c sdk.Capability[T], fn func(T) (R, 
 	impl, ok := sdk.Of(src.backend.Provider, c)
 	if !ok {
 		var zero R
-		return zero, sdk.Absent(st.name, c.String())
+		return zero, sdk.Absent(st.name, src.backend.Info().Kind, c.String())
 	}
 	return fn(impl)
 }
@@ -415,7 +415,7 @@ func stream[T, V any](ctx context.Context, st *stable, c sdk.Capability[T], open
 		defer src.release()
 		impl, ok := sdk.Of(src.backend.Provider, c)
 		if !ok {
-			yield(zero, sdk.Absent(st.name, c.String()))
+			yield(zero, sdk.Absent(st.name, src.backend.Info().Kind, c.String()))
 			return
 		}
 		for v, err := range open(impl) {

@@ -135,6 +135,13 @@ func (s *Plugins) compare(name string, file Manifest, c Contract) []sdk.CheckIte
 			add(false, want, mend, "%s names it and the live registry doesn't", ManifestName)
 		}
 	}
+	if len(file.Services) > 0 { // a file may say nothing of them
+		for _, got := range c.offered() {
+			if !slices.Contains(file.Services, got) {
+				add(false, got, mend, "the live registry names it and %s doesn't", ManifestName)
+			}
+		}
+	}
 	if more := c.Unknown(); len(more) > 0 {
 		add(true, "unknown", "", "this program doesn't know %s, and ignores it", strings.Join(more, ", "))
 	}

@@ -84,7 +84,7 @@ func (c Contract) Serves(capability string) bool {
 // known are the services that this program can use: of our own wire those of the table,
 // and of the published one those that published hosts know.
 func known() []string {
-	out := []string{ownPackage + "ProviderService", workflowpb.PluginService_ServiceDesc.ServiceName}
+	out := []string{ownPackage + "ProviderService"}
 	for _, row := range sdk.Capabilities() {
 		out = append(out, ownService(row.Name))
 	}
@@ -97,14 +97,15 @@ func known() []string {
 // publishedPackage begins the names of the published wire's services.
 const publishedPackage = "workflow.plugin.external.iac."
 
-// Unknown are the services of the registry that this program doesn't know, and ignores;
-// those of gRPC and go-plugin themselves aren't worth a word.
+// offered are the services of the registry but for those that every plugin has of gRPC,
+// go-plugin and the registry itself, which aren't worth a word.
+func (c Contract) offered() []string {
+	return slices.DeleteFunc(slices.Clone(c.Services), func(s string) bool {
+		return s == workflowpb.PluginService_ServiceDesc.ServiceName || strings.HasPrefix(s, "grpc.") || strings.HasPrefix(s, "plugin.")
+	})
+}
+
+// Unknown are the services of the registry that this program doesn't know, and ignores.
 func (c Contract) Unknown() []string {
-	var out []string
-	for _, s := range c.Services {
-		if !slices.Contains(known(), s) && !strings.HasPrefix(s, "grpc.") && !strings.HasPrefix(s, "plugin.") {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(c.offered(), func(s string) bool { return slices.Contains(known(), s) })
 }

@@ -4,6 +4,7 @@ package pluginhost_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -338,6 +339,56 @@ func TestPluginWithoutContract(t *testing.T) {
 		if mode == "no manifest" && !slices.Equal(c.Unknown(), []string{"some.other.Service"}) {
 			t.Errorf("unknown services %q", c.Unknown())
 		}
+	}
+}
+
+// TestPluginManifestAgainstRegistry: a service that only one of plugin.json and the live
+// registry names is told, whichever it is. A file that names none says nothing of them.
+func TestPluginManifestAgainstRegistry(t *testing.T) {
+	y := newYard(t, "", nil)
+	at := filepath.Join(y.dir, "plugins", "fake", pluginhost.ManifestName)
+	check := func(services ...string) map[string]sdk.CheckItem {
+		t.Helper()
+		text, err := json.Marshal(map[string]any{"name": "fake", "version": "1.2.3", "iacServices": services})
+		if err == nil {
+			err = os.WriteFile(at, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]sdk.CheckItem{}
+		for _, it := range y.plugins.Check(t.Context(), "fake") {
+			if out[it.Name] = it; !it.OK && it.Remedy == "" {
+				t.Errorf("no remedy for %+v", it)
+			}
+		}
+		return out
+	}
+	bad := func(items map[string]sdk.CheckItem) (names []string) {
+		for name, it := range items {
+			if !it.OK {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	silent := check()
+	if got := bad(silent); len(got) > 0 || silent["registry"].Detail == "" {
+		t.Errorf("a file that names no services: %q, %+v", got, silent)
+	}
+	all := slices.DeleteFunc(strings.Split(silent["registry"].Detail, ", "), func(s string) bool { return strings.HasPrefix(s, "plugin.") || strings.HasPrefix(s, "grpc.") })
+	if got := bad(check(all...)); len(got) > 0 {
+		t.Errorf("a file that names all: %q", got)
+	}
+	const runner, captures = "windlass.provider.v1.JobRunnerService", "workflow.plugin.external.iac.IaCProviderLogCapture"
+	less := check(slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == runner || s == captures || s == "some.other.Service" })...)
+	if got := bad(less); !slices.Equal(got, []string{"some.other.Service", runner, captures}) || !strings.Contains(less[runner].Detail, "the live registry names it and plugin.json doesn't") {
+		t.Errorf("a file that names fewer: %q, %+v", got, less[runner])
+	}
+	more := check(append(slices.Clone(all), "windlass.provider.v1.JobDancerService")...)
+	if got := bad(more); !slices.Equal(got, []string{"windlass.provider.v1.JobDancerService"}) {
+		t.Errorf("a file that names more: %q", got)
 	}
 }
 

@@ -52,7 +52,7 @@ func asked(t *testing.T, text string, ask func(sandbox.Exec) []error) []string {
 // absentWords are those of a capability that isn't there.
 func absentWords() string {
 	var e *sdk.Error
-	errors.As(sdk.Absent("prod", "JobRunner"), &e)
+	errors.As(sdk.Absent("prod", "mycloud", "JobRunner"), &e)
 	return cause(e)
 }
 
@@ -69,7 +69,7 @@ func TestBackendsAreAskedFirst(t *testing.T) {
 				sandbox.Refusal("far", []sdk.Problem{{Field: "memory_limit", Message: "below 6 MiB"}, {Field: "image", Value: "i", Message: "isn't there"}}),
 			}
 		}
-		return []error{sdk.Errorf(sdk.Unavailable, "ask", "nobody is there"), sdk.Absent("prod", "JobRunner")}
+		return []error{sdk.Errorf(sdk.Unavailable, "ask", "nobody is there"), sdk.Absent("prod", "mycloud", "JobRunner")}
 	})
 	want := []string{`3 steps[1].config.image: far refuses it: "i": isn't there`, "3 steps[1].config.memory_limit: far refuses it: below 6 MiB",
 		"3 steps[1].config.secrets.T: the variable T isn't set", "4 steps[2].config.exec_env: can't be asked whether it takes this step: ask: nobody is there",

@@ -163,7 +163,7 @@ func opened[C any](p *iacProvider, c sdk.Capability[C]) (C, sdk.Provider, error)
 	}
 	v, ok := sdk.Of(p.provider, c)
 	if !ok {
-		return none, nil, sdk.Absent(p.provider.Info().Name, c.String())
+		return none, nil, absent(p.provider, c)
 	}
 	return v, p.provider, nil
 }

@@ -69,7 +69,7 @@ func (t *tail) run(ctx context.Context) error {
 	}
 	jobs, ok := sdk.Of(t.provider, sdk.Runner())
 	if !ok {
-		return sdk.Absent(t.provider.Info().Name, sdk.Runner().String())
+		return absent(t.provider, sdk.Runner())
 	}
 	clock := t.r.p.s.clock
 	answered, ended := clock.Now(), time.Time{}
@@ -115,7 +115,7 @@ func (t *tail) read(ctx context.Context, follow bool) (some, proven bool, err er
 		switch {
 		case item.Entry != nil:
 			some = true
-			if err := t.entry(item.Entry); err != nil {
+			if err := sendEntry(t.send, string(item.Entry.Stream), item.Entry); err != nil {
 				return some, false, err
 			}
 		case item.Gap != nil:
@@ -137,13 +137,15 @@ func (t *tail) read(ctx context.Context, follow bool) (some, proven bool, err er
 	return some, proven, nil
 }
 
-func (t *tail) entry(e *sdk.LogChunk) error {
+// sendEntry sends an entry in messages of a bounded size, with the newline that its
+// backend took off.
+func sendEntry(send func(*iacpb.LogChunk) error, source string, e *sdk.LogChunk) error {
 	data := e.Data
 	if e.LineEnd == sdk.LineEndStripped {
 		data = append(slices.Clone(data), '\n')
 	}
 	for part := range slices.Chunk(data, maxLogChunk) {
-		if err := t.send(&iacpb.LogChunk{Data: part, Source: string(e.Stream)}); err != nil {
+		if err := send(&iacpb.LogChunk{Data: part, Source: source}); err != nil {
 			return err
 		}
 	}

@@ -98,7 +98,10 @@ func (s *Server) servicesOf(capability string) []func(grpc.ServiceRegistrar) {
 	case sdk.WorkloadExecs().String():
 		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterExecerServiceServer(r, &execer{s: s}) }}
 	case sdk.WorkloadLogs().String():
-		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterLogTailerServiceServer(r, &logTailer{s: s}) }}
+		return []register{
+			func(r grpc.ServiceRegistrar) { pb.RegisterLogTailerServiceServer(r, &logTailer{s: s}) },
+			func(r grpc.ServiceRegistrar) { iacpb.RegisterIaCProviderLogCaptureServer(r, &iacCapture{p: s.iac}) },
+		}
 	case sdk.WorkloadMetrics().String():
 		return []register{func(r grpc.ServiceRegistrar) { pb.RegisterMetricStreamerServiceServer(r, &metricStreamer{s: s}) }}
 	case sdk.Resources().String():

@@ -97,7 +97,7 @@ func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	for _, row := range sdk.Capabilities() {
 		if service == "windlass.provider.v1."+row.Name+"Service" {
-			return wire.Status(stream.Context(), sdk.Absent(s.manifest.Name, row.Name))
+			return wire.Status(stream.Context(), &sdk.Error{Code: sdk.Unimplemented, Op: "use " + row.Name, Err: fmt.Errorf("plugin %s has no %s", s.manifest.Name, row.Name)})
 		}
 	}
 	return wire.Status(stream.Context(), &sdk.Error{Code: sdk.Unimplemented, Op: "serve " + method, Provider: s.manifest.Name, Err: errors.New("the plugin has no such service or method")})

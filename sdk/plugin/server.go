@@ -156,9 +156,15 @@ func of[C any](ctx context.Context, s *Server, c sdk.Capability[C]) (C, *session
 	}
 	v, ok := sdk.Of(ses.provider, c)
 	if !ok {
-		return none, nil, sdk.Absent(ses.provider.Info().Name, c.String())
+		return none, nil, absent(ses.provider, c)
 	}
 	return v, ses, nil
+}
+
+// absent is the error of using a capability that p lacks.
+func absent[C any](p sdk.Provider, c sdk.Capability[C]) error {
+	info := p.Info()
+	return sdk.Absent(info.Name, info.Kind, c.String())
 }
 
 func isNil(p sdk.Provider) bool {

@@ -25,6 +25,8 @@ func publishedService(capability string) string {
 		return publishedServices + "IaCProviderJobCanceler"
 	case sdk.Resources().String():
 		return publishedServices + "ResourceDriver"
+	case sdk.WorkloadLogs().String():
+		return publishedServices + "IaCProviderLogCapture"
 	}
 	return ""
 }

@@ -211,7 +211,7 @@ func (p *provider) AskCapability(name string) any {
 // absent is the error of a call that the plugin has no service for; nil where it has.
 func (p *provider) absent(name string) error {
 	if p.AskCapability(name) == nil {
-		return sdk.Absent(p.info.Name, name)
+		return sdk.Absent(p.info.Name, p.info.Kind, name)
 	}
 	return nil
 }

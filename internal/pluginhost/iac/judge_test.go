@@ -231,7 +231,7 @@ func TestCancel(t *testing.T) {
 }
 
 // TestAbsent: what the registry doesn't list isn't there, and using it anyway names
-// provider and capability.
+// provider, plugin and capability.
 func TestAbsent(t *testing.T) {
 	p := openYard(t, newYard(), false, `{}`)
 	if p.cancel != nil {
@@ -242,7 +242,7 @@ func TestAbsent(t *testing.T) {
 		t.Fatal("the proxy lost its method")
 	}
 	_, err := raw.CancelJob(t.Context(), sdk.CancelJobRequest{Handle: p.start(t, "true")})
-	if !errors.Is(err, sdk.Unimplemented) || !strings.Contains(err.Error(), "here") || !strings.Contains(err.Error(), "JobCanceler") {
+	if !errors.Is(err, sdk.Unimplemented) || !strings.Contains(err.Error(), "provider here: kind theirs has no JobCanceler") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Driver(Plugin{Kind: "x", Conn: p.conn, Services: []string{serviceRunner}}); !errors.Is(err, sdk.FailedPrecondition) {

@@ -157,7 +157,7 @@ func (p *provider) TroubleshootResource(ctx context.Context, r sdk.TroubleshootR
 	reply, err := call(ctx, "explain resource", "ResourceDriver.Troubleshoot", m, p.resources().Troubleshoot)
 	if sdk.CodeOf(err) == sdk.Unimplemented {
 		p.conn.untroubled.Store(true)
-		return sdk.TroubleshootResourceResult{}, sdk.Absent(p.info.Name, sdk.Troubleshooting().String())
+		return sdk.TroubleshootResourceResult{}, sdk.Absent(p.info.Name, p.info.Kind, sdk.Troubleshooting().String())
 	}
 	if err != nil {
 		return sdk.TroubleshootResourceResult{}, named(err, p.info.Name)

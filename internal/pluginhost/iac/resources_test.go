@@ -274,7 +274,7 @@ func TestResourcesAbsent(t *testing.T) {
 	if !ok {
 		t.Fatal("the proxy has no methods")
 	}
-	if _, err := d.ReadResource(t.Context(), sdk.ReadResourceRequest{}); !errors.Is(err, sdk.Unimplemented) || !strings.Contains(err.Error(), "ResourceDriver") {
+	if _, err := d.ReadResource(t.Context(), sdk.ReadResourceRequest{}); !errors.Is(err, sdk.Unimplemented) || !strings.Contains(err.Error(), "kind mirror has no ResourceDriver") {
 		t.Errorf("got %v", err)
 	}
 }
