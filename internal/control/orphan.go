@@ -125,10 +125,11 @@ func (e *Engine) takeUp(ctx context.Context, runs []ledger.Run, g gone, every bo
 	}
 	var count atomic.Int64
 	var wg sync.WaitGroup
-	for _, group := range groups {
+	for key, group := range groups {
 		wg.Go(func() {
 			ready := e.openable(ctx, group)
-			if every && len(groups) == 1 && len(ready) == len(runs) {
+			// Rows of calls are settled side by side: each waits for its backend.
+			if every && key != "" && len(groups) == 1 && len(ready) == len(runs) {
 				count.Add(int64(e.claimAll(ctx, runs, g)))
 				return
 			}
@@ -248,14 +249,7 @@ func (e *Engine) claimEach(ctx context.Context, runs []ledger.Run, g gone) int {
 // begun drives a run that was claimed, or lets it go and shows why.
 func (e *Engine) begun(ctx context.Context, run ledger.Run, lapsed time.Time) bool {
 	if run.Attempt == 0 {
-		if done, err := e.settleWorkload(ctx, run); done {
-			if err != nil {
-				e.log.Warn("row of a dead change of a workload not closed", "run", run.ID, "err", err)
-				e.letGo(ctx, run)
-			}
-			return false
-		}
-		if err := e.closeAction(ctx, run); err != nil {
+		if err := e.settleAction(ctx, run); err != nil {
 			e.log.Warn("row of a dead call not closed", "run", run.ID, "err", err)
 		}
 		return false

@@ -178,7 +178,15 @@ func (e *Engine) beginRow(ctx context.Context, row ledger.Requested, back Backen
 	a := action{e: e, id: e.o.IDs.NewID(), by: row.Actor}
 	w := ledger.Write{Run: a.id, Holder: e.self.ID, Claim: true, Events: []ledger.NewEvent{{Kind: ledger.KindRequested, Actor: row.Actor,
 		Change: ledger.Change{V: ledger.ChangeVersion, Requested: &row}}}}
-	return a, e.o.Store.Write(ctx, w)
+	return a, e.writeAction(ctx, w)
+}
+
+// writeAction writes the events of a row that is no run.
+func (e *Engine) writeAction(ctx context.Context, w ledger.Write) error {
+	hits("before", w.Events)
+	err := e.o.Store.Write(ctx, w)
+	hits("after", w.Events)
+	return err
 }
 
 // end records the outcome and returns the call's own error first.
@@ -187,7 +195,7 @@ func (a action) end(ctx context.Context, callErr error, detail map[string]string
 	if callErr != nil {
 		c.State, c.Reason, c.Message = sdk.StateFailed, reason(changeReason(callErr)), text(a.words(callErr))
 	}
-	return a.close(ctx, c, callErr)
+	return a.record(ctx, ledger.KindFinished, c, callErr)
 }
 
 // changeReason is refusalReason for what isn't a job: the state of what was to be
@@ -206,7 +214,15 @@ func changeReason(err error) sdk.Reason {
 // doubt records that nothing proves whether the call did what it should, and returns
 // its error.
 func (a action) doubt(ctx context.Context, callErr error) error {
-	return a.close(ctx, ledger.Change{V: ledger.ChangeVersion, State: sdk.StateLost, Reason: reason(sdk.ReasonSubmitUnconfirmed), Finished: true,
+	return a.record(ctx, ledger.KindFinished, ledger.Change{V: ledger.ChangeVersion, State: sdk.StateLost, Reason: reason(sdk.ReasonSubmitUnconfirmed), Finished: true,
+		Message: text(a.words(callErr))}, callErr)
+}
+
+// leave records that nothing can be told of the call at the moment, and returns its
+// error. The row stays open, and is nobody's: whoever looks next reads it back.
+func (a action) leave(ctx context.Context, callErr error) error {
+	defer a.e.letGo(ctx, ledger.Run{ID: a.id, Fence: 1}) // as it was made
+	return a.record(ctx, ledger.KindObserved, ledger.Change{V: ledger.ChangeVersion, State: sdk.StateUnknown, Reason: reason(sdk.ReasonSubmitUnconfirmed),
 		Message: text(a.words(callErr))}, callErr)
 }
 
@@ -214,11 +230,12 @@ func (a action) words(err error) string {
 	return strings.ToValidUTF8(a.e.o.Redact(err.Error()), "?")
 }
 
-func (a action) close(ctx context.Context, c ledger.Change, callErr error) error {
+// record writes what became of the call, and returns the call's own error first.
+func (a action) record(ctx context.Context, kind ledger.Kind, c ledger.Change, callErr error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelCall)
 	defer cancel()
-	w := ledger.Write{Run: a.id, Events: []ledger.NewEvent{{Kind: ledger.KindFinished, Actor: a.by, Change: c}}}
-	if err := a.e.o.Store.Write(ctx, w); err != nil && callErr == nil {
+	w := ledger.Write{Run: a.id, Events: []ledger.NewEvent{{Kind: kind, Actor: a.by, Change: c}}}
+	if err := a.e.writeAction(ctx, w); err != nil && callErr == nil {
 		return err
 	}
 	return callErr

@@ -82,14 +82,31 @@ type resourceCall struct {
 	mask masker
 	// id is the backend's own name of the resource, as the ledger has it.
 	id string
+	// masked: the spec is the ledger's, and lacks values that nobody is to see.
+	masked bool
 }
 
-// resource opens a resource's backend. It asks for what is sensitive first.
+// resource opens a resource's backend.
 func (e *Engine) resource(ctx context.Context, req ResourceRequest) (*resourceCall, error) {
 	back, err := e.o.Providers.Backend(ctx, req.Provider)
 	if err != nil {
 		return nil, err
 	}
+	return e.resourceOn(ctx, back, req)
+}
+
+// changing is resource for a change: what became of earlier ones whose processes died
+// is looked up first.
+func (e *Engine) changing(ctx context.Context, req ResourceRequest) (*resourceCall, error) {
+	c, err := e.resource(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.settleLeft(ctx)
+}
+
+// resourceOn begins with a resource on its backend. It asks for what is sensitive first.
+func (e *Engine) resourceOn(ctx context.Context, back Backend, req ResourceRequest) (*resourceCall, error) {
 	d, ok := sdk.Of(back.Provider, sdk.Resources())
 	if !ok {
 		return nil, back.absent(sdk.Resources().String())

@@ -26,7 +26,7 @@ const (
 // FailedPrecondition. What the plan has problems with is refused. Each call that
 // changes something has its row in the ledger first.
 func (e *Engine) ApplyResource(ctx context.Context, req ResourceRequest, replace bool) (ResourceOutcome, error) {
-	c, err := e.resource(ctx, req)
+	c, err := e.changing(ctx, req)
 	if err != nil {
 		return ResourceOutcome{}, err
 	}
@@ -67,7 +67,7 @@ func (e *Engine) ApplyResource(ctx context.Context, req ResourceRequest, replace
 
 // DeleteResource removes a resource. One that isn't there is left alone, without a row.
 func (e *Engine) DeleteResource(ctx context.Context, req ResourceRequest) (ResourceOutcome, error) {
-	c, err := e.resource(ctx, req)
+	c, err := e.changing(ctx, req)
 	if err != nil {
 		return ResourceOutcome{}, err
 	}
@@ -95,7 +95,7 @@ func (c *resourceCall) allowed(action ResourceAction, now sdk.ReadResourceResult
 
 // ScaleResource sets the number of replicas.
 func (e *Engine) ScaleResource(ctx context.Context, req ResourceRequest, replicas int) (ResourceOutcome, error) {
-	c, err := e.resource(ctx, req)
+	c, err := e.changing(ctx, req)
 	if err != nil {
 		return ResourceOutcome{}, err
 	}
@@ -115,9 +115,6 @@ type resourceChange struct {
 	replicas *int
 	// call makes the call under the ID of its row. A nil output is none.
 	call func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error)
-	// proven tells of what was read back, and of the error of reading it, whether
-	// the change has happened.
-	proven func(ctx context.Context, op sdk.ID, now sdk.ReadResourceResult, err error) bool
 }
 
 func (c *resourceCall) create(ctx context.Context, out *ResourceOutcome) error {
@@ -125,11 +122,6 @@ func (c *resourceCall) create(ctx context.Context, out *ResourceOutcome) error {
 		call: func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error) {
 			res, err := resourceAsk(ctx, c, "create resource", sdk.CreateResourceRequest{OpID: op, Spec: c.req.Spec}, c.d.CreateResource)
 			return &res.Output, err
-		},
-		// Only the mark of this very change proves it, since somebody else may have made
-		// one; and it may be half done.
-		proven: func(ctx context.Context, op sdk.ID, now sdk.ReadResourceResult, err error) bool {
-			return err == nil && now.OpID == op && c.asWanted(ctx, now)
 		}})
 }
 
@@ -138,16 +130,7 @@ func (c *resourceCall) update(ctx context.Context, out *ResourceOutcome) error {
 		call: func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error) {
 			res, err := resourceAsk(ctx, c, "update resource", sdk.UpdateResourceRequest{OpID: op, Ref: c.ref(), Spec: c.req.Spec}, c.d.UpdateResource)
 			return &res.Output, err
-		},
-		// It differed before, and is as wanted now.
-		proven: func(ctx context.Context, _ sdk.ID, now sdk.ReadResourceResult, err error) bool {
-			return err == nil && c.asWanted(ctx, now)
 		}})
-}
-
-func (c *resourceCall) asWanted(ctx context.Context, now sdk.ReadResourceResult) bool {
-	d, err := c.diff(ctx, now.Output)
-	return err == nil && !d.NeedsUpdate && !d.NeedsReplace
 }
 
 func (c *resourceCall) delete(ctx context.Context, out *ResourceOutcome) error {
@@ -155,9 +138,6 @@ func (c *resourceCall) delete(ctx context.Context, out *ResourceOutcome) error {
 		call: func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error) {
 			_, err := resourceAsk(ctx, c, "delete resource", sdk.DeleteResourceRequest{OpID: op, Ref: c.ref()}, c.d.DeleteResource)
 			return nil, err
-		},
-		proven: func(_ context.Context, _ sdk.ID, _ sdk.ReadResourceResult, err error) bool {
-			return sdk.CodeOf(err) == sdk.NotFound
 		}})
 }
 
@@ -166,9 +146,6 @@ func (c *resourceCall) scale(ctx context.Context, out *ResourceOutcome, replicas
 		call: func(ctx context.Context, op sdk.ID) (*sdk.ResourceOutput, error) {
 			res, err := resourceAsk(ctx, c, "scale resource", sdk.ScaleResourceRequest{OpID: op, Ref: c.ref(), Replicas: replicas}, c.d.ScaleResource)
 			return &res.Output, err
-		},
-		proven: func(_ context.Context, op sdk.ID, now sdk.ReadResourceResult, err error) bool {
-			return err == nil && now.OpID == op
 		}})
 }
 
@@ -206,28 +183,22 @@ func (c *resourceCall) change(ctx context.Context, out *ResourceOutcome, ch reso
 func (c *resourceCall) readBack(ctx context.Context, act action, out *ResourceOutcome, ch resourceChange, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.settleTime())
 	defer cancel()
-	now, err := c.read(ctx)
-	if ch.proven(ctx, act.id, now, err) {
+	p := c.prove(ctx, ch.action, act.id)
+	if p.done {
 		out.ReadBack = true
-		detail := map[string]string{}
-		if err == nil {
-			masked := c.mask.output(now.Output)
-			out.Output, detail = &masked, outputDetail(masked)
-		}
-		detail[detailReadBack] = "true"
+		var detail map[string]string
+		detail, out.Output = c.proven(p)
 		return act.end(ctx, nil, detail)
 	}
-	seen := "it is there now"
-	switch {
-	case sdk.CodeOf(err) == sdk.NotFound:
-		seen = "it isn't there now"
-	case err != nil:
-		seen = "it can't be read: " + err.Error()
-	}
-	code := sdk.CodeOf(cause)
-	return act.doubt(ctx, &sdk.Error{Code: code, Op: string(ch.action) + " resource", Provider: c.back.Name, ID: ErrResourceUnconfirmed,
+	doubt := &sdk.Error{Code: sdk.CodeOf(cause), Op: string(ch.action) + " resource", Provider: c.back.Name, ID: ErrResourceUnconfirmed,
 		Remedy: "windlass resource diff shows how it is; apply it again then",
-		Err:    fmt.Errorf("%s: no reply says whether it was done, and %s: %w", c.req.target(), seen, cause)})
+		Err:    fmt.Errorf("%s: no reply says whether it was done, and %s: %w", c.req.target(), p.seen, cause)}
+	if p.err == nil {
+		return act.doubt(ctx, doubt)
+	}
+	doubt.Remedy = "repeat it when the provider answers: what became of this one is looked up first then"
+	doubt.Err = fmt.Errorf("%s: no reply says whether it was done, and it can't be read: %w: %w", c.req.target(), p.err, cause)
+	return act.leave(ctx, doubt)
 }
 
 // alone refuses a change while an older one of the same resource goes on, which is each
