@@ -101,6 +101,7 @@ func (w *WorkloadRuntime) change(ctx context.Context, r ChangeRequest, v verb) (
 	if err := w.settleOpen(ctx, back, r.Target.Path); err != nil {
 		return c, err
 	}
+	w.closeSessions(ctx, r.Target)
 	if err := w.before(ctx, back, op, v, &c); err != nil {
 		return c, named(err, back.Name)
 	}

@@ -75,6 +75,7 @@ func (w *WorkloadRuntime) Exec(ctx context.Context, r ExecRequest) (Exec, error)
 	if err := w.before(ctx, back, s.Op, v, &c); err != nil {
 		return out, named(err, back.Name)
 	}
+	w.closeSessions(ctx, r.Target)
 	act, err := w.begin(ctx, r.Actor, back, s.Op, v, c)
 	if err != nil {
 		return out, err
