@@ -16,6 +16,7 @@ import (
 	"github.com/GoCodeAlone/workflow/interfaces"
 	"github.com/GoCodeAlone/workflow/plugin/external"
 	theirs "github.com/GoCodeAlone/workflow/plugin/external/proto"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -42,8 +43,16 @@ func place(t *testing.T, dir, program, name, manifest string) {
 	}
 }
 
-// hosted loads a plugin of ours into their host.
+// hosted loads a plugin of ours into their host, with a folder for what it keeps.
 func hosted(t *testing.T, name string, config map[string]any) (*providerclient.Adapter, theirs.ResourceDriverClient) {
+	t.Helper()
+	config["dir"] = filepath.Join(t.TempDir(), "kept")
+	p, conn, _ := loaded(t, name, config)
+	return p, theirs.NewResourceDriverClient(conn)
+}
+
+// loaded loads a plugin of ours into their host, and returns what it advertises beside.
+func loaded(t *testing.T, name string, config map[string]any) (*providerclient.Adapter, grpc.ClientConnInterface, map[string]bool) {
 	t.Helper()
 	dir := t.TempDir()
 	place(t, dir, name, name, `{"name": "`+name+`", "version": "0.1.0", "author": "Windlass", "description": "A plugin of ours."}`)
@@ -61,11 +70,10 @@ func hosted(t *testing.T, name string, config map[string]any) (*providerclient.A
 		advertised[c.GetServiceName()] = true
 	}
 	p := providerclient.New(a.Conn(), advertised)
-	config["dir"] = filepath.Join(dir, "kept")
 	if err := p.Initialize(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	return p, theirs.NewResourceDriverClient(a.Conn())
+	return p, a.Conn(), advertised
 }
 
 // TestTheirHostResources: their host keeps resources through a plugin of ours, in a

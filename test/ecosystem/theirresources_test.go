@@ -205,15 +205,15 @@ func TestTheirResourceCodes(t *testing.T) {
 }
 
 // TestTheirAbsent: a capability that a plugin doesn't serve isn't there. Using it anyway
-// is Unimplemented, and names provider and capability.
+// is Unimplemented, and names provider, plugin and capability.
 func TestTheirAbsent(t *testing.T) {
 	w := theirPlugins(t, "off", "keeper", "runner")
 	w.write("r.yaml", "resources:\n  - {name: a, type: theirs.shelf, provider: my-runner}\n")
-	if exit, code := w.answer(nil, "resource", "read", "-f", "r.yaml"); exit != 125 || !strings.HasPrefix(code, "Unimplemented: ") || !strings.Contains(code, "my-runner") || !strings.Contains(code, "ResourceDriver") {
+	if exit, code := w.answer(nil, "resource", "read", "-f", "r.yaml"); exit != 125 || !strings.HasPrefix(code, "Unimplemented: ") || !strings.Contains(code, "provider my-runner: kind runner has no ResourceDriver") {
 		t.Errorf("resources of a plugin that runs jobs: exit %d, %s", exit, code)
 	}
 	if exit, code := w.answer(nil, "run", "-d", "--on", "my-keeper", "--image", "app", "--allow-no-cancel", "--dry-run", "true"); exit != 125 || !strings.HasPrefix(code, "Unimplemented: ") ||
-		!strings.Contains(code, "my-keeper") || !strings.Contains(code, "JobRunner") {
+		!strings.Contains(code, "provider my-keeper: kind keeper has no JobRunner") {
 		t.Errorf("a job on a plugin that keeps resources: exit %d, %s", exit, code)
 	}
 	for name, c := range map[string]struct{ has, lacks string }{"my-keeper": {"ResourceDriver", "JobRunner"}, "my-runner": {"JobRunner", "ResourceDriver"}} {
