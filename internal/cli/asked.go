@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -75,6 +76,45 @@ func viewBefore(r ledger.Run) map[string]any {
 		return nil
 	}
 	return set.Before
+}
+
+// viewOutcome shows what the row of a change says that it came to; nil where it says
+// nothing.
+func viewOutcome(ctx context.Context, store ledger.Store, id sdk.ID) (map[string]any, error) {
+	var came map[string]any
+	for ev, err := range store.Events(ctx, ledger.EventFilter{Run: id, Kinds: []ledger.Kind{ledger.KindFinished}}) {
+		if err != nil {
+			return nil, err
+		}
+		var c ledger.Change
+		if err := json.Unmarshal(ev.Change, &c); err != nil {
+			return nil, fmt.Errorf("read event %d: %w", ev.Seq, err)
+		}
+		for k, v := range c.Detail {
+			if v == "" {
+				continue
+			}
+			if came == nil {
+				came = map[string]any{}
+			}
+			came[k] = v
+			if k == "outputs" {
+				came[k] = viewOutputs(v)
+			}
+		}
+	}
+	return came, nil
+}
+
+// viewOutputs shows a resource's outputs, which are JSON of any kind.
+func viewOutputs(text string) any {
+	var v any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return text
+	}
+	return v
 }
 
 // addMember prints a member of a record, and those within it by their path.

@@ -322,6 +322,10 @@ func lastAttempt(ctx context.Context, s ledger.Store, id sdk.ID) *ledger.Attempt
 // tellOutcome says on stderr what the exit code and the output don't tell: a
 // plain end, with 0 or with the job's own code, says nothing.
 func tellOutcome(s *Streams, run ledger.Run, last *ledger.Attempt) {
+	if !isRun(run) {
+		tellChange(s, run)
+		return
+	}
 	short := run.ID.Short()
 	switch {
 	case run.State == sdk.StateSucceeded, run.Reason == sdk.ReasonNonzeroExit && exitShown(run, last):

@@ -87,6 +87,11 @@ func (o *cancelOptions) one(ctx context.Context, actor, ref string) (ledger.Run,
 	if err != nil {
 		return run, nil, err
 	}
+	if !isRun(run) {
+		if run, err = o.f.changeEnded(ctx, s, run); err != nil {
+			return run, nil, &runError{run.ID, fmt.Errorf("cancel: %w", err)}
+		}
+	}
 	ended := run.State.Terminal()
 	if err := s.Engine.Cancel(ctx, control.CancelRequest{Run: run.ID, Actor: actor, Why: o.reason}); err != nil {
 		return run, nil, &runError{run.ID, fmt.Errorf("cancel run %s: %w", run.ID.Short(), err)}

@@ -35,6 +35,7 @@ const (
 	idWaitTimeout = "wait.timeout"
 	idNoRun       = "run.not-found"
 	idNothingHere = "cli.no-engine"
+	idChangeOpen  = "row.open"
 	idNoLedger    = "ledger.none"
 	idNeedFullID  = "run.needs-full-id"
 	idNoRerun     = "run.no-rerun"
@@ -112,6 +113,12 @@ func runEntries() []Entry {
 		{"run.open", "The run hasn't ended.",
 			"What a run left can be removed only when nothing is left to do for it.",
 			"Wait for it, or windlass rm --force RUN, which cancels it first."},
+		{idChangeOpen, "The change goes on.",
+			"A change of a resource or a workload is one call of the provider, made by a command that still waits for its outcome or whose outcome can't be told at the moment. It is no run, and can't be called off.",
+			"windlass wait ROW tells how it ended. Where the provider will never tell, windlass abandon ROW --reason WHY closes the row."},
+		{control.ErrNothingKept, "The row has nothing that could be removed.",
+			"windlass rm removes the captured output of runs and recorded sessions, and what runs kept on their providers. A change of a resource or a workload leaves its record alone, which is the audit.",
+			"windlass resource delete deletes a resource. windlass ledger prune cuts old records."},
 		{"run.not-unknown", "Only an unknown run can be abandoned.",
 			"Abandoning ends a record whose truth can't be found out. This run's state is known.",
 			"windlass cancel RUN ends it."},

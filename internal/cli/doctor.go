@@ -109,6 +109,7 @@ func (o *doctorOptions) checks(ctx context.Context) []CheckView {
 		bad("engine", "open", err)
 		return out
 	}
+	out = append(out, o.changes(ctx, s)...)
 	out = append(out, o.keeper(ctx, c, s))
 	for _, name := range c.ProviderNames() {
 		out = append(out, o.provider(ctx, c, s, name)...)
@@ -149,6 +150,25 @@ func (o *doctorOptions) holders(ctx context.Context, store ledger.Store) []Check
 			Remedy: "windlass wait " + first + " takes them up"}}
 	}
 	return []CheckView{{Subject: "runs", Name: "open", OK: true, Needed: true, Detail: fmt.Sprint(open)}}
+}
+
+// changes looks at what became of changes whose commands were killed, and closes their
+// rows by that.
+func (o *doctorOptions) changes(ctx context.Context, s *Session) []CheckView {
+	const subject, name = "changes", "left by killed commands"
+	if s.ReadOnly {
+		return nil
+	}
+	settled, err := s.Engine.SettleActions(ctx)
+	if err != nil {
+		return []CheckView{{Subject: subject, Name: name, Needed: true, Detail: err.Error()}}
+	}
+	var out []CheckView
+	for _, x := range settled {
+		v := CheckView{Subject: subject, Name: name, OK: x.Err == nil, Detail: settledWords(x)}
+		out = append(out, v)
+	}
+	return out
 }
 
 func (o *doctorOptions) keeper(ctx context.Context, c *config.Config, s *Session) CheckView {

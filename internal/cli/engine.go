@@ -24,6 +24,7 @@ type Engine interface {
 	RemoteLogs(ctx context.Context, provider string, run sdk.ID, follow bool) iter.Seq2[sdk.LogItem, error]
 	RemoteCancel(ctx context.Context, provider string, run sdk.ID, actor, why string) (sdk.CancelJobResult, error)
 	Recover(ctx context.Context, provider string) (int, error)
+	SettleActions(ctx context.Context) ([]control.SettledAction, error)
 	HandOver(ctx context.Context, id sdk.ID) error
 	Remove(ctx context.Context, id sdk.ID, actor string) error
 	Reap(ctx context.Context, r control.ReapRequest) iter.Seq2[control.ReapItem, error]

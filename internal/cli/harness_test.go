@@ -425,6 +425,8 @@ func (s *scripted) Recover(context.Context, string) (int, error) {
 	return 0, nil
 }
 
+func (s *scripted) SettleActions(context.Context) ([]control.SettledAction, error) { return nil, nil }
+
 func (s *scripted) HandOver(context.Context, sdk.ID) error { return nil }
 
 func (s *scripted) Remove(_ context.Context, id sdk.ID, _ string) error {

@@ -28,12 +28,14 @@ func newPs(f *Factory, runF func(context.Context, *psOptions) error) *cobra.Comm
 		Use:   "ps [flags]",
 		Short: "List runs",
 		Long: `List the runs that have something left to do, newest first; with -a, or with a
-filter on states that are final, ended ones too. It reads the ledger, asks no
-provider, and starts nothing.
+filter on states that are final, ended ones too. It reads the ledger and starts
+nothing, and asks no provider about a run.
 
 A run that nobody looks after, since the process that did was killed, goes on by
 itself on its provider; the list says so beside its state. windlass wait takes one
-such run up, windlass reap all of them.`,
+such run up, windlass reap all of them. Of a change of a resource or a workload that
+a killed command left, it asks the provider what became of it, says so behind the
+list, and closes its row.`,
 		Example: `  windlass ps
   windlass ps -a --filter state=failed --filter provider=docker
   windlass ps -q | xargs windlass cancel`,
@@ -137,7 +139,7 @@ func (o *psOptions) run(ctx context.Context, filter ledger.RunFilter) error {
 	if err != nil {
 		return err
 	}
-	var runs []ledger.Run
+	var runs, changes []ledger.Run
 	filter.Limit = 0 // of the rows, some are no runs
 	for r, err := range store.Runs(ctx, filter) {
 		if err != nil {
@@ -145,6 +147,9 @@ func (o *psOptions) run(ctx context.Context, filter ledger.RunFilter) error {
 		}
 		if isRun(r) && listed(c, r, o.f.Now()) {
 			runs = append(runs, r)
+		}
+		if !isRun(r) && r.Open() {
+			changes = append(changes, r)
 		}
 		if o.limit > 0 && len(runs) == o.limit {
 			break
@@ -154,7 +159,17 @@ func (o *psOptions) run(ctx context.Context, filter ledger.RunFilter) error {
 	if err != nil {
 		return fmt.Errorf("list runs: %w", err)
 	}
-	return o.print(runs, left)
+	if err := o.print(runs, left); err != nil {
+		return err
+	}
+	// The list is out: nobody waits for it while a provider is asked.
+	if changes, err = o.f.leftChanges(ctx, store, changes); err != nil {
+		return fmt.Errorf("list changes: %w", err)
+	}
+	if len(changes) > 0 {
+		o.f.settleChanges(ctx)
+	}
+	return nil
 }
 
 // handOver is longer than a run that goes from one process to another is without any.

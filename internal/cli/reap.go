@@ -31,7 +31,8 @@ func newReap(f *Factory, runF func(context.Context, *reapOptions) error) *cobra.
 		Short: "Remove what was left behind on providers",
 		Long: `Take up the runs that nobody looks after since the process that did was killed, look
 on each provider for everything that carries Windlass's labels, and remove what
-nothing needs any more. For this ledger's objects the ledger decides. Those of other
+nothing needs any more. Changes that killed commands left are looked up, and their
+rows closed. For this ledger's objects the ledger decides. Those of other
 ledgers are left alone, unless they have expired, have ended, and are of the owner
 that --owner names. --dry-run takes up and removes nothing, and lists all of it: what
 would go, what stays, and why, how old it is and, where list prices are known, about
@@ -105,6 +106,9 @@ func (o *reapOptions) run(ctx context.Context) error {
 	s, err := o.f.open(ctx)
 	if err != nil {
 		return err
+	}
+	if !o.dryRun {
+		o.f.settleChanges(ctx)
 	}
 	var rep reapReport
 	var failed []error

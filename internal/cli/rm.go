@@ -123,7 +123,11 @@ func (o *rmOptions) each(ctx context.Context, remove func(*Session, ledger.Run))
 }
 
 func (o *rmOptions) remove(ctx context.Context, s *Session, run ledger.Run, actor string) error {
-	if run.Open() && o.force {
+	if !isRun(run) {
+		if _, err := o.f.changeEnded(ctx, s, run); err != nil {
+			return err
+		}
+	} else if run.Open() && o.force {
 		if err := s.Engine.Cancel(ctx, control.CancelRequest{Run: run.ID, Actor: actor, Why: "rm --force"}); err != nil {
 			return err
 		}

@@ -67,6 +67,11 @@ func (o *statusOptions) run(ctx context.Context) error {
 			o.f.Streams.note("run %s: credentials not handed over: %v", run.ID.Short(), err)
 		}
 	}
+	if !isRun(run) {
+		if run, err = o.settled(ctx, session, run); err != nil {
+			return &runError{run.ID, fmt.Errorf("status: %w", err)}
+		}
+	}
 	attempts, err := session.Store.Attempts(ctx, run.ID)
 	if err != nil {
 		return &runError{run.ID, fmt.Errorf("status: %w", err)}
@@ -77,16 +82,38 @@ func (o *statusOptions) run(ctx context.Context) error {
 	}
 	removed := run.State.Terminal() && outputRemoved(ctx, session, run.ID)
 	held := isHeld(ctx, session, run)
+	var came map[string]any
+	if !isRun(run) {
+		if came, err = viewOutcome(ctx, session.Store, run.ID); err != nil {
+			return &runError{run.ID, fmt.Errorf("status: %w", err)}
+		}
+	}
 	if o.json {
 		v := viewRun(run, last)
 		v.Spec, v.Next, v.Removed = viewSpec(run), nextFor(run, removed), removed
 		v.Held = &held
+		if came != nil {
+			v.Outcome = came
+		}
 		for _, a := range attempts {
 			v.Attempts = append(v.Attempts, viewAttempt(a))
 		}
 		return writeJSON(o.f.Streams.Out, v)
 	}
-	return o.print(run, attempts, removed, held)
+	return o.print(run, attempts, came, removed, held)
+}
+
+// settled returns the row of a change, after a look at what became of one that a killed
+// command left.
+func (o *statusOptions) settled(ctx context.Context, s *Session, r ledger.Run) (ledger.Run, error) {
+	left, err := s.Engine.Orphaned(ctx, r.ID)
+	if err != nil || !left || s.ReadOnly {
+		return r, err
+	}
+	if _, err := s.Engine.SettleActions(ctx); err != nil {
+		return r, err
+	}
+	return s.Store.Run(ctx, r.ID)
 }
 
 // isHeld reports whether a process that lives looks after a run. The row of one
@@ -108,7 +135,7 @@ func outputRemoved(ctx context.Context, s *Session, run sdk.ID) bool {
 	return false
 }
 
-func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, removed, held bool) error {
+func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, came map[string]any, removed, held bool) error {
 	s, now := o.f.Streams, o.f.Now()
 	t := &fields{s: s}
 	t.add("Run", r.ID.String())
@@ -131,6 +158,9 @@ func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, removed, 
 		t.add("Command", commandLine(r))
 	} else {
 		addAsked(t, r)
+		for _, k := range sortedKeys(came) {
+			addMember(t, "Outcome: ", k, came[k])
+		}
 	}
 	t.add("Requested", stamp(r.RequestedAt)+" by "+r.Actor+", "+ago(now, r.RequestedAt))
 	if !r.StartedAt.IsZero() {

@@ -41,6 +41,7 @@ type RunView struct {
 	RequestID   string        `json:"idempotency_key,omitzero" doc:"The idempotency key."`
 	SpecHash    string        `json:"spec_hash,omitzero" doc:"SHA-256 of the canonical spec."`
 	Before      any           `json:"before,omitzero" doc:"How a live workload was before the change, as it was read."`
+	Outcome     any           `json:"outcome,omitzero" doc:"What a change of a resource or a workload came to, as its row has it: the provider's ID, outputs and so on. What is sensitive is masked."`
 	Spec        any           `json:"spec,omitzero" doc:"What was asked for, values of variables and settings redacted."`
 	Held        *bool         `json:"held,omitzero" doc:"A process drives the run."`
 	Attempts    []AttemptView `json:"attempts,omitzero" doc:"The launches, in order."`

@@ -73,16 +73,22 @@ func (o *waitOptions) run(ctx context.Context, limit time.Duration) error {
 			return err
 		}
 	}
-	for _, r := range runs {
-		if err := o.f.attend(ctx, s, r); err != nil {
-			return &runError{r.ID, err}
-		}
-	}
 	waiting := ctx
 	if limit > 0 {
 		var stop context.CancelFunc
 		waiting, stop = context.WithTimeoutCause(ctx, limit, errWaitTimeout)
 		defer stop()
+	}
+	for _, r := range runs {
+		err := error(nil)
+		if isRun(r) {
+			err = o.f.attend(ctx, s, r)
+		} else if err = o.f.settleChange(waiting, s, r); waiting.Err() != nil {
+			err = waitError(waiting, r, err, limit)
+		}
+		if err != nil {
+			return &runError{r.ID, err}
+		}
 	}
 	ids := make([]sdk.ID, len(runs))
 	for i, r := range runs {

@@ -42,7 +42,11 @@ func (e *Engine) Abandon(ctx context.Context, id sdk.ID, actor, why string) erro
 	ev := ledger.NewEvent{Attempt: run.Attempt, Kind: ledger.KindAbandoned, Actor: actor,
 		Change: ledger.Change{V: ledger.ChangeVersion, Phase: ledger.PhaseEnded, State: sdk.StateLost, Reason: reason(lostReason),
 			Message: text("abandoned by " + actor + ": " + why)}}
-	if attemptOver(run.Phase) {
+	switch {
+	case run.Attempt == 0:
+		// No run: there is nothing to clean up, and nobody takes it up.
+		ev.Change.Phase, ev.Change.Finished = "", true
+	case attemptOver(run.Phase):
 		// Between two attempts: the last one's end is known, the run's is given up.
 		ev.Attempt, ev.Change.Phase = 0, ""
 	}

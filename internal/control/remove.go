@@ -3,10 +3,22 @@ package control
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
 )
+
+// ErrNothingKept is a row that left nothing which could be removed.
+const ErrNothingKept = "row.nothing-kept"
+
+// keptRemedy says what may have been meant with the removal of a row that is no run.
+func keptRemedy(run ledger.Run) string {
+	if strings.HasPrefix(run.Action, resourceVerb) {
+		return "`windlass resource delete -f FILE " + run.Name + "` deletes the resource itself; `windlass ledger prune` cuts old records"
+	}
+	return "`windlass ledger prune` cuts old records"
+}
 
 // Remove removes what a finished run left: kept objects on the backend, and
 // captured output. Its rows stay: they are the audit.
@@ -18,6 +30,10 @@ func (e *Engine) Remove(ctx context.Context, id sdk.ID, actor string) error {
 	if run.Open() {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "remove run", ID: "run.open", Remedy: "`windlass cancel` ends it first",
 			Err: fmt.Errorf("run %s is %s", id.Short(), run.State)}
+	}
+	if run.Attempt == 0 && !isRecorded(run) {
+		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "remove run", ID: ErrNothingKept, Remedy: keptRemedy(run),
+			Err: fmt.Errorf("row %s is the record of %s of %s, and has no output: the record stays, it is the audit", id.Short(), run.Action, run.Target)}
 	}
 	attempts, err := e.o.Store.Attempts(ctx, id)
 	if err != nil {
