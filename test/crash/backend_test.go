@@ -48,21 +48,21 @@ type backend struct {
 func backends() map[string]backend {
 	return map[string]backend{
 		// A local process's failed start is an outcome, not a refusal.
-		"local": {rounds: 5},
-		"fake": {rounds: 5,
+		"local": {rounds: 3},
+		"fake": {rounds: 3,
 			flags:   func(*host) []string { return []string{"--image", "img"} },
 			refused: func(*host) []string { return []string{"run", "--on", "refusing", "--image", "missing", "--", "true"} }},
-		"docker": {rounds: 5, start: onDocker, flags: dockerFlags,
+		"docker": {rounds: 3, start: onDocker, flags: dockerFlags,
 			refused: func(*host) []string {
 				return []string{"run", "--on", "docker", "--image", "windlass.invalid/none:1", "--option", "pull=always", "--", "true"}
 			}},
-		"aws-ecs":      {rounds: 3, start: onECS, flags: cloudFlags, merged: true, refused: nowhere},
-		"aws-batch":    {rounds: 3, start: onBatch, flags: cloudFlags, merged: true, refused: onInstances, provesNothing: true},
-		"gcp-cloudrun": {rounds: 3, start: onCloudRun, flags: cloudFlags, refused: foreignSecret},
-		"digitalocean": {rounds: 3, start: onDigitalOcean, flags: bareFlags, merged: true, noCode: true, refused: noRegion},
-		"kubernetes":   {rounds: 3, start: onKubernetes, flags: cloudFlags, merged: true, refused: nowhere},
-		"argo":         {rounds: 3, start: onArgo, flags: bareFlags, merged: true, talks: true, refused: nowhere},
-		"azure-aci":    {rounds: 3, start: onACI, flags: bareFlags, merged: true, refused: onSpot},
+		"aws-ecs":      {rounds: 2, start: onECS, flags: cloudFlags, merged: true, refused: nowhere},
+		"aws-batch":    {rounds: 2, start: onBatch, flags: cloudFlags, merged: true, refused: onInstances, provesNothing: true},
+		"gcp-cloudrun": {rounds: 2, start: onCloudRun, flags: cloudFlags, refused: foreignSecret},
+		"digitalocean": {rounds: 2, start: onDigitalOcean, flags: bareFlags, merged: true, noCode: true, refused: noRegion},
+		"kubernetes":   {rounds: 2, start: onKubernetes, flags: cloudFlags, merged: true, refused: nowhere},
+		"argo":         {rounds: 2, start: onArgo, flags: bareFlags, merged: true, talks: true, refused: nowhere},
+		"azure-aci":    {rounds: 2, start: onACI, flags: bareFlags, merged: true, refused: onSpot},
 	}
 }
 

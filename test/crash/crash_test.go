@@ -270,7 +270,7 @@ func TestEverySupervisorBoundary(t *testing.T) {
 		for _, point := range points {
 			t.Run(victim+"/"+point, func(t *testing.T) {
 				t.Parallel()
-				for i := range rounds(t, 5) {
+				for i := range rounds(t, 3) {
 					supervisorOnce(t, victim, point)
 					if t.Failed() {
 						t.Fatalf("in round %d", i+1)

@@ -34,7 +34,7 @@ func TestEveryBoundaryOfTheEngine(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
 			e := dockerd.Start(t, mode.args...)
-			for i := range rounds(t, 5) {
+			for i := range rounds(t, 3) {
 				if engineOnce(t, e, len(mode.args) > 0); t.Failed() {
 					t.Fatalf("in round %d", i+1)
 				}
