@@ -5,16 +5,18 @@ import (
 	"io"
 )
 
-// Envelope is what every command prints with --json. Data or Error is null.
+// Envelope is what every command prints with --json. Data or Error is null, but where
+// a part alone is known.
 type Envelope struct {
-	Status string     `json:"status" doc:"ok or error."`
+	Status string     `json:"status" doc:"ok, error, or partial where a part is missing."`
 	Data   any        `json:"data" doc:"The command's result; null on error."`
 	Error  *ErrorBody `json:"error" doc:"What went wrong; null on success."`
 }
 
 const (
-	statusOK    = "ok"
-	statusError = "error"
+	statusOK      = "ok"
+	statusPartial = "partial"
+	statusError   = "error"
 )
 
 // writeJSON prints data in an envelope.
@@ -26,6 +28,19 @@ func writeJSON(w io.Writer, data any) error {
 func writeJSONError(s *Streams, err error) error {
 	b := s.describe(err)
 	return encode(s.Out, Envelope{Status: statusError, Error: &b}, true)
+}
+
+// writePartialJSON prints data of which a part is missing. The error is that of the
+// first part, with what the others say; a retry may help only where it may for each.
+func writePartialJSON(s *Streams, data any, missing []error) error {
+	b := s.describe(missing[0])
+	for _, err := range missing[1:] {
+		other := s.describe(err)
+		b.Message += "; " + other.Message
+		b.Retry = b.Retry && other.Retry
+		b.Provider = "" // it is of several
+	}
+	return encode(s.Out, Envelope{Status: statusPartial, Data: data, Error: &b}, true)
 }
 
 // encode writes v as JSON with a newline: indented for single documents, one

@@ -122,6 +122,9 @@ func (o *changeFlags) request(f *Factory, t sdk.Target) (control.ChangeRequest, 
 	if n := o.expectReplicas; n != unset {
 		r.Expect.Replicas = &n
 	}
+	if o.wait {
+		r.Wait = o.timeout
+	}
 	return r, nil
 }
 
@@ -143,27 +146,21 @@ type ChangeView struct {
 	After    *WorkloadView     `json:"after,omitzero" doc:"How it is after --wait."`
 }
 
-// done shows a change, after waiting for its rollout if that is asked for.
-func (o *changeFlags) done(ctx context.Context, f *Factory, w *control.WorkloadRuntime, action string, c control.Change) error {
+// done shows what a change came to.
+func (o *changeFlags) done(f *Factory, action string, c control.Change, err error) error {
 	s := f.Streams
 	for _, warning := range c.Op.Warnings {
 		s.note("%s", warning)
 	}
-	var after *sdk.DeploymentStatus
-	if o.wait {
-		st, err := w.Wait(ctx, c.Target, c.Op.Rollout, o.timeout)
-		if err != nil {
-			return rowError(c, err)
-		}
-		after = &st
-	}
-	if o.json {
-		return writeJSON(s.Out, viewSvcChange(action, c, after))
-	}
-	if o.dryRun {
+	switch {
+	case err != nil:
+		return rowError(c, err)
+	case o.json:
+		return writeJSON(s.Out, viewSvcChange(action, c))
+	case o.dryRun:
 		return printCalls(s, c.Op)
 	}
-	_, err := fmt.Fprintln(s.Out, clean(svcWords(action, c, after)))
+	_, err = fmt.Fprintln(s.Out, clean(svcWords(action, c)))
 	return err
 }
 
@@ -175,7 +172,7 @@ func rowError(c control.Change, err error) error {
 	return &runError{c.Row.ID, err}
 }
 
-func viewSvcChange(action string, c control.Change, after *sdk.DeploymentStatus) ChangeView {
+func viewSvcChange(action string, c control.Change) ChangeView {
 	v := ChangeView{Target: c.Target.String(), Action: action, Changed: c.Op.Changed, ReadBack: c.ReadBack, Gen: c.Op.Generation, Rollout: c.Op.Rollout,
 		Trace: c.Op.Trace, Revision: c.Revision, Restores: c.Restores, Warnings: c.Op.Warnings, Calls: c.Op.Calls}
 	if !c.Row.ID.IsZero() {
@@ -185,22 +182,24 @@ func viewSvcChange(action string, c control.Change, after *sdk.DeploymentStatus)
 		before := viewStatus(c.Target, *c.Before)
 		v.Before = &before
 	}
-	if after != nil {
-		view := viewStatus(c.Target, *after)
+	if c.After != nil {
+		view := viewStatus(c.Target, *c.After)
 		v.After = &view
 	}
 	return v
 }
 
 // svcWords says in one line what was done.
-func svcWords(action string, c control.Change, after *sdk.DeploymentStatus) string {
+func svcWords(action string, c control.Change) string {
 	done := map[string]string{"svc.start": "started", "svc.stop": "stopped", "svc.scale": "scaled", "svc.restart": "restarted", "svc.config": "configured"}[action]
 	words := c.Target.String() + ": " + done
 	switch {
 	case !c.Op.Changed:
 		words = c.Target.String() + ": nothing to change"
-	case action == "svc.scale" && c.Before != nil && c.Before.Desired != nil:
-		words += " from " + strconv.Itoa(*c.Before.Desired)
+	case c.Scaled != nil && c.Before != nil && c.Before.Desired != nil:
+		words += fmt.Sprintf(" from %d to %d", *c.Before.Desired, *c.Scaled)
+	case c.Scaled != nil:
+		words += " to " + strconv.Itoa(*c.Scaled)
 	case c.Restores != nil:
 		words += "; svc start brings " + count(*c.Restores, "replica", "replicas") + " back"
 	case c.Revision != "":
@@ -209,8 +208,8 @@ func svcWords(action string, c control.Change, after *sdk.DeploymentStatus) stri
 	if c.ReadBack {
 		words += " (the reply was lost; the provider has the change)"
 	}
-	if after != nil {
-		return words + ", rolled out: " + readyWords(after.Ready, after.Desired) + " ready"
+	if st := c.After; st != nil {
+		return words + ", rolled out: " + readySentence(st.Ready, st.Desired)
 	}
 	return words
 }

@@ -148,9 +148,69 @@ func TestSvcLs(t *testing.T) {
 	for _, it := range decode[WorkloadsView](t, w.must(0, "svc", "ls", "--json")).Workloads {
 		w.must(0, "svc", "status", it.Target)
 	}
-	w.clouds["beta"].Inject(fake.Throttled(fake.OpListWorkloads, 1, 0))
-	if out := w.must(ExitFaults, "svc", "ls"); !strings.Contains(out, "api") || !strings.Contains(w.err.String(), "beta aren't known") {
+}
+
+// TestSvcLsPartly: what one provider doesn't tell hides no other's, and exit code,
+// envelope and words agree about it.
+func TestSvcLsPartly(t *testing.T) {
+	w := newLiveWorld(t, "alpha", "beta")
+	w.deploy("alpha", "main/api", 2)
+	w.clouds["beta"].Inject(fake.Fault{Op: fake.OpListWorkloads, Kind: fake.FaultError, Status: 403, Times: -1})
+	if out := w.must(ExitFaults, "svc", "ls"); !strings.Contains(out, "api") || !strings.Contains(w.err.String(), "beta aren't known") || !strings.Contains(w.err.String(), "more: windlass explain") {
 		t.Errorf("%s%s", out, w.err.String())
+	}
+	var env struct {
+		Status string
+		Data   WorkloadsView
+		Error  *ErrorBody
+	}
+	if err := json.Unmarshal([]byte(w.must(ExitFaults, "svc", "ls", "--json")), &env); err != nil {
+		t.Fatal(err)
+	}
+	if env.Status != "partial" || len(env.Data.Workloads) != 1 || len(env.Data.Failed) != 1 || env.Error == nil || env.Error.Code != "PermissionDenied" ||
+		!strings.Contains(env.Error.Message, "workloads of beta aren't known") {
+		t.Errorf("%+v", env)
+	}
+	w.clouds["alpha"].Inject(fake.Throttled(fake.OpListWorkloads, -1, 0))
+	if err := json.Unmarshal([]byte(w.must(ExitFaults, "svc", "ls", "--json")), &env); err != nil {
+		t.Fatal(err)
+	}
+	if env.Error.Retry || !strings.Contains(env.Error.Message, "alpha") || !strings.Contains(env.Error.Message, "beta") {
+		t.Errorf("of two: %+v", env.Error)
+	}
+}
+
+func TestReadyWords(t *testing.T) {
+	two, three := new(2), new(3)
+	for _, tc := range []struct {
+		ready, desired   *int
+		words, sentences string
+	}{
+		{two, three, "2 of 3", "2 of 3 ready"},
+		{nil, three, "3 wanted", "3 wanted, the provider doesn't tell how many are ready"},
+		{two, nil, "2", "2 ready"},
+		{nil, nil, "not told", "the provider doesn't tell how many are ready"},
+	} {
+		if a, b := readyWords(tc.ready, tc.desired), readySentence(tc.ready, tc.desired); a != tc.words || b != tc.sentences {
+			t.Errorf("%q, %q; want %q, %q", a, b, tc.words, tc.sentences)
+		}
+	}
+}
+
+// TestSvcRolledBack: a change that the provider gave up is told as failed by the
+// command that waits for it, by its row, and by a later look.
+func TestSvcRolledBack(t *testing.T) {
+	w := newLiveWorld(t, "alpha")
+	w.deploy("alpha", "main/api", 2)
+	w.clouds["alpha"].Set(fake.Knobs{MissingImages: []string{"img:1"}})
+	if w.must(ExitWindlass, "svc", "restart", "api", "--wait"); !strings.Contains(w.err.String(), "image_pull") {
+		t.Errorf("%s", w.err.String())
+	}
+	if out := w.must(0, "ledger", "log", "--target", "alpha/main/api"); !strings.Contains(out, "failed") || strings.Contains(out, "succeeded") {
+		t.Errorf("%s", out)
+	}
+	if w.must(ExitWindlass, "svc", "status", "api", "--wait"); !strings.Contains(w.err.String(), "image_pull") {
+		t.Errorf("%s", w.err.String())
 	}
 }
 
@@ -162,7 +222,7 @@ func TestSvcChanges(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"scale", "api", "4", "--wait"}, 0, "alpha/main/api: scaled from 2, rolled out: 4 of 4 ready\n"},
+		{[]string{"scale", "api", "4", "--wait"}, 0, "alpha/main/api: scaled from 2 to 4, rolled out: 4 of 4 ready\n"},
 		{[]string{"scale", "alpha/main/api", "4"}, 0, "alpha/main/api: nothing to change\n"},
 		{[]string{"scale", "api", "5", "--expect-replicas", "3"}, ExitWindlass, "3 replicas were expected, and there are to be 4"},
 		{[]string{"restart", "api"}, 0, "alpha/main/api: restarted\n"},

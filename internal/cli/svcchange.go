@@ -80,10 +80,7 @@ func (o *svcStartOptions) run(ctx context.Context) error {
 		return err
 	}
 	c, err := w.Start(ctx, r)
-	if err != nil {
-		return rowError(c, err)
-	}
-	return o.done(ctx, o.f, w, "svc.start", c)
+	return o.done(o.f, "svc.start", c, err)
 }
 
 // read finds out what is to be started.
@@ -162,10 +159,7 @@ was there. Nobody is served meanwhile, so it wants --yes.`,
 			return err
 		}
 		c, err := w.Stop(ctx, r)
-		if err != nil {
-			return rowError(c, err)
-		}
-		return o.done(ctx, f, w, "svc.stop", c)
+		return o.done(f, "svc.stop", c, err)
 	})
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do it")
 	return cmd
@@ -198,10 +192,7 @@ provider's own: windlass provider describe says it.`,
 			return err
 		}
 		c, err := w.Restart(ctx, r)
-		if err != nil {
-			return rowError(c, err)
-		}
-		return o.done(ctx, f, w, "svc.restart", c)
+		return o.done(f, "svc.restart", c, err)
 	})
 }
 
@@ -237,10 +228,7 @@ same.`,
 			return err
 		}
 		c, err := w.Scale(ctx, r, n)
-		if err != nil {
-			return rowError(c, err)
-		}
-		return o.done(ctx, f, w, "svc.scale", c)
+		return o.done(f, "svc.scale", c, err)
 	})
 }
 
@@ -276,10 +264,7 @@ of secrets, and hashes of plain values, never a value.`,
 			return err
 		}
 		c, err := w.Configure(ctx, r)
-		if err != nil {
-			return rowError(c, err)
-		}
-		return o.done(ctx, f, w, "svc.config", c)
+		return o.done(f, "svc.config", c, err)
 	})
 	fs := cmd.Flags()
 	fs.StringArrayVar(&o.set, "set", nil, "set a plain setting, as in `NAME=VALUE`; may be repeated")

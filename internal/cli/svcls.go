@@ -74,6 +74,7 @@ func (o *svcLsOptions) run(ctx context.Context) error {
 	}
 	s := o.f.Streams
 	v := WorkloadsView{Workloads: []WorkloadItemView{}}
+	var failed []error
 	t := &table{head: []string{"TARGET", "READY", "STATE", "IMAGE"}, flex: 3}
 	for _, l := range w.ListAll(ctx, o.on, o.name) {
 		if errors.Is(l.Err, sdk.Unimplemented) && len(o.on) == 0 {
@@ -81,6 +82,7 @@ func (o *svcLsOptions) run(ctx context.Context) error {
 		}
 		if l.Err != nil {
 			v.Failed = append(v.Failed, ListFailView{l.Provider, s.describe(l.Err)})
+			failed = append(failed, fmt.Errorf("the workloads of %s aren't known: %w", l.Provider, l.Err))
 			continue
 		}
 		for _, x := range l.Workloads {
@@ -91,15 +93,18 @@ func (o *svcLsOptions) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if o.json {
-		err = writeJSON(s.Out, v)
-	} else {
+	switch {
+	case !o.json:
 		err = t.print(s)
-		for _, f := range v.Failed {
-			s.note("the workloads of %s aren't known: %s", f.Provider, f.Error.Message)
+		for _, f := range failed {
+			writeError(s, f)
 		}
+	case len(failed) > 0:
+		err = writePartialJSON(s, v, failed)
+	default:
+		err = writeJSON(s.Out, v)
 	}
-	if err == nil && len(v.Failed) > 0 {
+	if err == nil && len(failed) > 0 {
 		return exitError{ExitFaults}
 	}
 	return err
@@ -114,7 +119,7 @@ func itemState(it sdk.WorkloadItem) string {
 	case it.Stopped:
 		return "stopped"
 	case it.Ready == nil || it.Desired == nil:
-		return "unknown"
+		return notTold
 	case *it.Ready < *it.Desired:
 		return "not ready"
 	}
@@ -185,7 +190,11 @@ func printWorkload(s *Streams, v WorkloadView) error {
 	say("Target", "%s", v.Target)
 	say("State", "%s", v.State)
 	say("Image", "%s", v.Image)
-	say("Ready", "%s, %s updated", readyWords(v.Ready, v.Desired), known(v.Updated))
+	updated := ""
+	if v.Updated != nil {
+		updated = fmt.Sprintf(", %d updated", *v.Updated)
+	}
+	say("Ready", "%s%s", readyWords(v.Ready, v.Desired), updated)
 	if v.Restores != nil {
 		say("Restores", "%s", count(*v.Restores, "replica", "replicas"))
 	}

@@ -235,9 +235,11 @@ func (l *topSources) settled(t *telemetry.Table) bool {
 	for _, w := range t.Workloads() {
 		rows[w.Target] = w
 	}
+	unknown := t.Unknown()
 	for _, s := range l.sources {
 		paths, answered := l.paths[s.Provider]
-		if !answered && !l.failed[s.Provider] {
+		// A listing that failed has told so here before it has told the table.
+		if !answered && (!l.failed[s.Provider] || unknown[s.Provider] == "") {
 			return false
 		}
 		for _, p := range paths {
@@ -281,7 +283,11 @@ func (o *svcTopOptions) still(ctx context.Context, stream func(context.Context) 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := p.table(t).print(o.f.Streams); err != nil {
+	width := 0
+	if o.f.Streams.OutTerminal {
+		width = o.f.Streams.Width
+	}
+	if err := p.table(t, width).print(o.f.Streams); err != nil {
 		return err
 	}
 	if unknown := p.unknown(t); len(unknown) > 0 {

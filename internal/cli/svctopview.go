@@ -235,14 +235,24 @@ func instanceCell(in sdk.InstanceStatus, known bool) cell {
 	return cell{clean(string(in.State)), styleYellow}
 }
 
-// table is the picture as a table.
-func (p *picture) table(t *telemetry.Table) *table {
+// topNameLeast is how much of a name is to be seen: what there is no room for beside
+// it is left out, the traffic first.
+const topNameLeast = 16
+
+// table is the picture as a table; 0 is no bound of its width.
+func (p *picture) table(t *telemetry.Table, width int) *table {
 	out := &table{head: []string{"WORKLOAD", "READY", "CPU", "MEMORY", "IN/s", "OUT/s", "RESTARTS"}, flex: 0, middle: true}
 	for _, l := range p.lines(t) {
 		out.add(l.cells(0)...)
 		for _, c := range l.children {
 			out.add(c.cells(2)...)
 		}
+	}
+	for _, name := range []string{"OUT/s", "IN/s", "RESTARTS", "MEMORY", "CPU"} {
+		if width == 0 || out.least(topNameLeast) <= width {
+			break
+		}
+		out.drop(slices.Index(out.head, name))
 	}
 	return out
 }
@@ -324,7 +334,7 @@ func (p *picture) frame(t *telemetry.Table, now time.Time) string {
 	width, height := p.s.size()
 	var b strings.Builder
 	// Nothing that goes to a strings.Builder fails.
-	_ = p.table(t).write(&b, width, !p.s.NoColor)
+	_ = p.table(t, width).write(&b, width, !p.s.NoColor)
 	rows := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	var below []string
 	for _, line := range p.unknown(t) {

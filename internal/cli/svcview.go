@@ -78,12 +78,36 @@ func workloadState(stopped bool, r sdk.RolloutState) string {
 	return string(r)
 }
 
-// readyWords is "2 of 3"; a count that isn't known is a question mark.
-func readyWords(ready, desired *int) string { return known(ready) + " of " + known(desired) }
+// readyWords is "2 of 3", of what the provider tells.
+func readyWords(ready, desired *int) string {
+	switch {
+	case ready == nil && desired == nil:
+		return notTold
+	case ready == nil:
+		return strconv.Itoa(*desired) + " wanted"
+	case desired == nil:
+		return strconv.Itoa(*ready)
+	}
+	return strconv.Itoa(*ready) + " of " + strconv.Itoa(*desired)
+}
+
+// notTold is what a provider doesn't tell, where that is no fault.
+const notTold = "not told"
+
+// readySentence is readyWords where no heading says what is counted.
+func readySentence(ready, desired *int) string {
+	switch {
+	case ready == nil && desired == nil:
+		return "the provider doesn't tell how many are ready"
+	case ready == nil:
+		return readyWords(nil, desired) + ", the provider doesn't tell how many are ready"
+	}
+	return readyWords(ready, desired) + " ready"
+}
 
 func known(n *int) string {
 	if n == nil {
-		return "?"
+		return dash
 	}
 	return strconv.Itoa(*n)
 }

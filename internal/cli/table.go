@@ -20,6 +20,9 @@ type table struct {
 	middle bool
 }
 
+// gap is how far columns are apart.
+const gap = 2
+
 type cell struct {
 	text  string
 	style style
@@ -31,7 +34,6 @@ func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 
 // write prints the table. color paints, width 0 cuts nothing.
 func (t *table) write(w io.Writer, width int, color bool) error {
-	const gap = 2
 	widths := make([]int, len(t.head))
 	for i, h := range t.head {
 		widths[i] = utf8.RuneCountInString(h)
@@ -114,6 +116,22 @@ func (t *table) print(s *Streams) error {
 		width = s.Width
 	}
 	return t.write(s.Out, width, s.OutTerminal && !s.NoColor)
+}
+
+// least is the width of the table on which its flexible column has n characters.
+func (t *table) least(n int) int {
+	total := n
+	for i, h := range t.head {
+		if i == t.flex {
+			continue
+		}
+		w := utf8.RuneCountInString(h)
+		for _, r := range t.rows {
+			w = max(w, utf8.RuneCountInString(r[i].text))
+		}
+		total += gap + w
+	}
+	return total
 }
 
 // drop leaves out a column.

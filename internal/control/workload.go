@@ -136,8 +136,12 @@ func (w *WorkloadRuntime) Resolve(ctx context.Context, ref string) (sdk.Target, 
 			return sdk.Target{}, err
 		}
 		if names := w.e.o.Providers.Names(); !slices.Contains(names, t.Provider) {
-			return sdk.Target{}, &sdk.Error{Code: sdk.NotFound, Op: op, Field: "target", ID: ErrWorkloadUnknown, Remedy: "`windlass provider ls` lists the providers",
+			e := &sdk.Error{Code: sdk.NotFound, Op: op, Field: "target", ID: ErrWorkloadUnknown, Remedy: "`windlass provider ls` lists the providers",
 				Err: fmt.Errorf("%q: no provider is called %q", ref, t.Provider)}
+			if list := w.withPath(ctx, sdk.WorkloadPath(ref)); len(list) > 0 {
+				e.Remedy = "name it with its provider: " + strings.Join(list, ", ")
+			}
+			return sdk.Target{}, e
 		}
 		return t, nil
 	}
@@ -177,6 +181,19 @@ func (w *WorkloadRuntime) Resolve(ctx context.Context, ref string) (sdk.Target, 
 			Err: fmt.Errorf("no provider has a workload called %q", ref)}
 	}
 	return found[0], nil
+}
+
+// withPath are the targets that have a path, of the providers that answer.
+func (w *WorkloadRuntime) withPath(ctx context.Context, path sdk.WorkloadPath) []string {
+	var out []string
+	for _, l := range w.ListAll(ctx, nil, path.Name()) {
+		for _, x := range l.Workloads {
+			if x.Target.Path == path {
+				out = append(out, x.Target.String())
+			}
+		}
+	}
+	return out
 }
 
 // Status reads how a workload is.

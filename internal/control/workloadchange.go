@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -23,6 +24,11 @@ type ChangeRequest struct {
 	Expect            sdk.Expect
 	AgainstAutoscaler bool
 	DryRun            bool
+	// Wait, when above 0, follows the change until it is rolled out, for so long at
+	// most. The row stays open meanwhile, without keeping others from the target, and
+	// has failed where the backend gives the rollout up; see WorkloadRuntime.Wait for
+	// the errors.
+	Wait time.Duration
 }
 
 // Change is what a change came to.
@@ -39,6 +45,10 @@ type Change struct {
 	// known. Revision is that of a change of settings.
 	Restores *int
 	Revision string
+	// Scaled is the number of replicas that a scale asked for.
+	Scaled *int
+	// After is how the workload is when a wait has ended, as far as it was seen.
+	After *sdk.DeploymentStatus
 }
 
 // rowSettings is the runtime's own part of a row.
@@ -93,10 +103,11 @@ func (w *WorkloadRuntime) change(ctx context.Context, r ChangeRequest, v verb) (
 		}
 		return c, named(err, back.Name)
 	}
-	release, err := w.hold(ctx, back, r.Target.Path)
+	release, err := w.hold(ctx, back, r.Target.Path, r.Actor, v.action, op.OpID)
 	if err != nil {
 		return c, err
 	}
+	release = sync.OnceFunc(release)
 	defer release()
 	if err := w.settleOpen(ctx, back, r.Target.Path); err != nil {
 		return c, err
@@ -111,7 +122,12 @@ func (w *WorkloadRuntime) change(ctx context.Context, r ChangeRequest, v verb) (
 	}
 	callErr := w.send(ctx, back, v, op, &c)
 	callErr = w.settleCall(ctx, back, op, &c, callErr)
-	err = act.finish(ctx, c, callErr)
+	if callErr == nil && r.Wait > 0 && act.accepted(ctx, c) == nil {
+		release()
+		err = act.rolledOut(ctx, &c, r.Wait)
+	} else {
+		err = act.finish(ctx, c, callErr)
+	}
 	if row, rowErr := w.e.o.Store.Run(context.WithoutCancel(ctx), act.id); rowErr == nil {
 		c.Row = row
 	}
@@ -140,7 +156,7 @@ func (w *WorkloadRuntime) send(ctx context.Context, back Backend, v verb, op sdk
 		err := v.send(ctx, back, op, &own)
 		return own, err
 	})
-	c.Op, c.Restores, c.Revision = got.Op, got.Restores, got.Revision
+	c.Op, c.Restores, c.Revision, c.Scaled = got.Op, got.Restores, got.Revision, got.Scaled
 	return err
 }
 
@@ -171,7 +187,7 @@ func (w *WorkloadRuntime) begin(ctx context.Context, actor string, back Backend,
 	t := sdk.Target{Provider: back.Name, Path: op.Path}
 	q := &ledger.Requested{Actor: actor, Action: v.action, Target: t.String(), Provider: back.Name, Identity: back.Info().Identity,
 		Spec: spec, SpecHash: sdk.HashCanonical(spec), Settings: settings, Name: op.Path.Name()}
-	err = w.e.o.Store.Write(ctx, ledger.Write{Run: op.OpID, Holder: w.e.self.ID, Claim: true, Events: []ledger.NewEvent{
+	err = w.write(ctx, ledger.Write{Run: op.OpID, Holder: w.e.self.ID, Claim: true, Events: []ledger.NewEvent{
 		{Kind: ledger.KindRequested, Actor: actor, Change: ledger.Change{V: ledger.ChangeVersion, Requested: q}}}})
 	return workloadAction{w: w, id: op.OpID, by: actor}, err
 }
@@ -201,7 +217,17 @@ func (a workloadAction) finish(ctx context.Context, c Change, callErr error) err
 func (a workloadAction) record(ctx context.Context, kind ledger.Kind, ch ledger.Change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelCall)
 	defer cancel()
-	return a.w.e.o.Store.Write(ctx, ledger.Write{Run: a.id, Events: []ledger.NewEvent{{Kind: kind, Actor: a.by, Change: ch}}})
+	return a.w.write(ctx, ledger.Write{Run: a.id, Events: []ledger.NewEvent{{Kind: kind, Actor: a.by, Change: ch}}})
+}
+
+// write writes to the ledger, between two failpoints of each event.
+func (w *WorkloadRuntime) write(ctx context.Context, x ledger.Write) error {
+	hits("before", x.Events)
+	err := w.e.o.Store.Write(ctx, x)
+	if err == nil {
+		hits("after", x.Events)
+	}
+	return err
 }
 
 // detail is what a row's outcome keeps for people.
@@ -332,6 +358,10 @@ func (w *WorkloadRuntime) settleRow(ctx context.Context, back Backend, path sdk.
 			return sdk.Errorf(sdk.DataLoss, "read row of "+run.ID.Short(), "%w", err)
 		}
 	}
+	if accepted(run) {
+		return workloadAction{w: w, id: run.ID, by: w.e.o.Actor}.record(ctx, ledger.KindFinished, ledger.Change{V: ledger.ChangeVersion, State: sdk.StateSucceeded,
+			Reason: reason(sdk.ReasonCompleted), Finished: true, Message: text("the backend accepted the change; its process ended before the rollout did")})
+	}
 	generation := ""
 	if set.Before != nil {
 		generation = set.Before.Generation
@@ -373,7 +403,7 @@ func (w *WorkloadRuntime) settleDead(ctx context.Context, run ledger.Run) (bool,
 	if !sdk.Has(back.Provider, sdk.WorkloadStates().String()) {
 		return false, nil
 	}
-	release, err := w.hold(ctx, back, t.Path)
+	release, err := w.hold(ctx, back, t.Path, w.e.o.Actor, "settle "+run.Action, run.ID)
 	if err != nil {
 		return true, err // somebody else is at it, and closes the row first
 	}

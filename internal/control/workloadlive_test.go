@@ -147,6 +147,9 @@ func TestWorkloadResolve(t *testing.T) {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
+	if _, err := rt.Resolve(w.ctx(), "main/api"); !errors.As(err, &e) || e.ID != control.ErrWorkloadUnknown || !strings.Contains(e.Remedy, "fake/main/api, twin/main/api") {
+		t.Errorf("a path without its provider: %v, %q", err, e.Remedy)
+	}
 	w.also = nil
 	alone := w.engine().Workloads()
 	if got, err := alone.Resolve(w.ctx(), "api"); err != nil || got.String() != "fake/main/api" {

@@ -112,7 +112,7 @@ func (w *WorkloadRuntime) Scale(ctx context.Context, r ChangeRequest, replicas i
 				return err
 			}
 			res, err := s.ScaleWorkload(ctx, sdk.ScaleWorkloadRequest{Op: op, Replicas: replicas})
-			c.Op = res.Op
+			c.Op, c.Scaled = res.Op, &replicas
 			return err
 		}})
 }

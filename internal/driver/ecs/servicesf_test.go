@@ -257,17 +257,32 @@ func TestF94CircuitBreaker(t *testing.T) {
 	if st.Failure == nil || st.Failure.Reason != sdk.ReasonImagePull || st.Failure.Message == "" {
 		t.Errorf("failure %+v", st.Failure)
 	}
-	w.Eventually("rollback", func() bool {
-		st = statusOf(t, l.p, path, "")
-		return st.Rollout == sdk.RolloutComplete && st.RolloutID != res.Op.Rollout
-	})
-	if st := statusOf(t, l.p, path, res.Op.Rollout); st.Rollout != sdk.RolloutFailed {
-		t.Errorf("after the rollback the rollout that failed is %s", st.Rollout)
+	steady := func() bool {
+		out, err := l.p.ecs.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Services: []string{path.Name()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := out.Services[0]
+		return len(v.Deployments) == 1 && v.RunningCount == v.DesiredCount && v.PendingCount == 0 && v.Deployments[0].RolloutState == types.DeploymentRolloutStateCompleted
+	}
+	w.Eventually("rollback", steady)
+	// What runs is as it was before the change, which so has failed, asked for by its
+	// name or as the newest.
+	for _, rollout := range []string{res.Op.Rollout, ""} {
+		if st := statusOf(t, l.p, path, rollout); st.Rollout != sdk.RolloutFailed || rollout == "" && st.RolloutID != res.Op.Rollout || st.Failure == nil || st.Failure.Reason != sdk.ReasonImagePull ||
+			!strings.Contains(st.Failure.Message, "deployment failed") {
+			t.Errorf("after the rollback the rollout %q is %s of %s, %+v", rollout, st.Rollout, st.RolloutID, st.Failure)
+		}
 	}
 	out, got, err := execOf(t, l.p, path, sdk.ExecWorkloadRequest{Command: sdk.Argv{"sh", "-c", `echo "$MODE"`}})
 	if err != nil || got.ExitCode == nil || out != "good\n" {
 		t.Errorf("after the rollback the setting is %q, %+v, %v", out, got, err)
 	}
+	// A change that comes after it is another matter, one of the count alone too.
+	if _, err := l.p.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: opOf(path), Replicas: 2}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("complete change", func() bool { return statusOf(t, l.p, path, "").Rollout == sdk.RolloutComplete })
 }
 
 // TestF95ReadsTargetsFirst: a target whose scaling is suspended owns nothing; one

@@ -18,12 +18,8 @@ import (
 func (v view) rollout(id string, ready int) sdk.RolloutState {
 	d := newest(v.service)
 	if id == "" {
-		// Of several deployments one that was given up is the newest change: what is
-		// primary then is the way back.
-		for _, o := range v.service.Deployments {
-			if o.RolloutState == types.DeploymentRolloutStateFailed {
-				return sdk.RolloutFailed
-			}
+		if given, _ := v.givenUp(); given != "" {
+			return sdk.RolloutFailed
 		}
 		id = str(d.Id)
 	}
@@ -71,6 +67,36 @@ func (v view) superseded(id string) sdk.RolloutState {
 	return sdk.RolloutUnknown
 }
 
+// givenUp is the ID of the newest change, where ECS gave it up, and in which words:
+// what is primary then is the way back, or it is what was before. It is none once
+// another change came after it, as far as that can be told: a change of the count that
+// isn't ours leaves no trace.
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/deployment-circuit-breaker.html
+func (v view) givenUp() (id string, words types.ServiceEvent) {
+	d := newest(v.service)
+	if d == nil {
+		return "", words
+	}
+	for _, o := range v.service.Deployments {
+		if o.RolloutState == types.DeploymentRolloutStateFailed {
+			return str(o.Id), types.ServiceEvent{Message: o.RolloutStateReason, CreatedAt: o.UpdatedAt}
+		}
+	}
+	m, marked := markOf(v.service)
+	back := false
+	for _, e := range v.service.Events {
+		text := str(e.Message)
+		if marked && m.op.Time().After(at(e.CreatedAt)) {
+			return "", words // our change is newer
+		}
+		back = back || strings.Contains(text, "rolling back to deployment "+str(d.Id)+".")
+		if begin, _, failed := strings.Cut(text, ") deployment failed"); back && failed {
+			return begin[strings.LastIndexByte(begin, ' ')+1:], e
+		}
+	}
+	return "", words
+}
+
 // failure is the last that went wrong: a deployment that was given up, with why its
 // last task failed, or a task that ended by itself.
 func (v view) failure() *sdk.WorkloadFailure {
@@ -89,14 +115,11 @@ func (v view) failure() *sdk.WorkloadFailure {
 		reason, message := why(*last)
 		f = &sdk.WorkloadFailure{Reason: cmp.Or(reason, sdk.ReasonUnknown), Message: message, Instance: lastPart(str(last.TaskArn)), At: at(last.StoppedAt)}
 	}
-	for _, d := range v.service.Deployments {
-		if d.RolloutState != types.DeploymentRolloutStateFailed {
-			continue
-		}
+	if id, e := v.givenUp(); id != "" {
 		if f == nil {
-			f = &sdk.WorkloadFailure{Reason: sdk.ReasonFailedToStart, At: at(d.UpdatedAt)}
+			f = &sdk.WorkloadFailure{Reason: sdk.ReasonFailedToStart, At: at(e.CreatedAt)}
 		}
-		f.Message = strings.TrimSuffix(str(d.RolloutStateReason)+" "+f.Message, " ")
+		f.Message = strings.TrimSuffix(str(e.Message)+" "+f.Message, " ")
 		return f
 	}
 	if f == nil {

@@ -81,6 +81,10 @@ func (v view) status(path sdk.WorkloadPath, rollout string) sdk.DeploymentStatus
 	} else {
 		st.RolloutID = str(d.Id)
 		st.Rollout = v.rollout(rollout, ready)
+		if id, _ := v.givenUp(); id != "" && rollout == "" && id != st.RolloutID {
+			st.RolloutID = id
+			st.Warnings = append(st.Warnings, "the newest change was given up, and the deployment of before took its place")
+		}
 	}
 	st.Failure = v.failure()
 	return st
