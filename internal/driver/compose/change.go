@@ -39,7 +39,7 @@ func (p *provider) change(ctx context.Context, op string, r sdk.OpRequest, v ver
 	if err != nil {
 		return sdk.OpResult{}, nil, err
 	}
-	s, err := p.see(ctx, op, name)
+	s, err := p.see(ctx, op, name, true)
 	if err != nil {
 		return sdk.OpResult{}, nil, err
 	}
@@ -66,7 +66,7 @@ func (p *provider) change(ctx context.Context, op string, r sdk.OpRequest, v ver
 	}
 	if now := s.journal.last(); now != nil && (was == nil || was.Op != now.Op) {
 		// Somebody was between the look and the lock.
-		if s, err = p.see(ctx, op, name); err != nil {
+		if s, err = p.see(ctx, op, name, true); err != nil {
 			return sdk.OpResult{}, nil, err
 		}
 	}
@@ -206,7 +206,7 @@ func (p *provider) creatable(ctx context.Context, op string, s *scene, m model, 
 			return "", err
 		}
 	}
-	d := p.probe(ctx, op, m, s.name, total)
+	d := p.probe(ctx, op, m.files, s.name, total)
 	switch {
 	case d.err != nil:
 		return "", d.err

@@ -80,7 +80,7 @@ func (p *provider) there(name string) error {
 // createdBefore answers where the service is there: success only for the
 // operation that made it.
 func (p *provider) createdBefore(ctx context.Context, name string, r sdk.OpRequest) (sdk.StartWorkloadResult, error) {
-	s, err := p.see(ctx, opStart, name)
+	s, err := p.see(ctx, opStart, name, true)
 	if err != nil {
 		return sdk.StartWorkloadResult{}, err
 	}

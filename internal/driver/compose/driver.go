@@ -75,6 +75,11 @@ type provider struct {
 	// local: the engine shares this machine's files.
 	local bool
 
+	// resolved is the project as Compose read it, probed what it said of drift: of
+	// the last moment.
+	resolved lately[map[string]service]
+	probed   lately[drift]
+
 	// running are the changes that go on though their callers have left.
 	running sync.WaitGroup
 }

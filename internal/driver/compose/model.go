@@ -93,11 +93,7 @@ func (p *provider) resolve(ctx context.Context, op string) (model, error) {
 // resolveWith reads the project with other settings of some services than those
 // that are kept: a file for each, or none where it is empty.
 func (p *provider) resolveWith(ctx context.Context, op string, instead map[string]string) (model, error) {
-	base, err := p.place.sources()
-	if err != nil {
-		return model{}, err
-	}
-	layers, err := p.layers(op)
+	base, layers, err := p.parts(op)
 	if err != nil {
 		return model{}, err
 	}
@@ -108,7 +104,7 @@ func (p *provider) resolveWith(ctx context.Context, op string, instead map[strin
 			layers[name] = path
 		}
 	}
-	m, err := p.parse(ctx, op, append(slices.Clip(base), inOrder(layers)...))
+	m, err := p.parse(ctx, op, slices.Concat(base, inOrder(layers)))
 	if err == nil || len(layers) == 0 {
 		return m, err
 	}
@@ -130,7 +126,7 @@ func (p *provider) resolveWith(ctx context.Context, op string, instead map[strin
 		return model{}, err
 	}
 	slices.Sort(stale)
-	m, err = p.parse(ctx, op, append(slices.Clip(base), inOrder(layers)...))
+	m, err = p.parse(ctx, op, slices.Concat(base, inOrder(layers)))
 	m.stale = stale
 	return m, err
 }
@@ -141,6 +137,20 @@ func inOrder(layers map[string]string) []string {
 		out = append(out, layers[name])
 	}
 	return out
+}
+
+// parts are the project's own files and the files of settings by service.
+func (p *provider) parts(op string) (base []string, layers map[string]string, err error) {
+	if base, err = p.place.sources(); err == nil {
+		layers, err = p.layers(op)
+	}
+	return base, layers, err
+}
+
+// files are those of which the project is made, where all settings fit it.
+func (p *provider) files(op string) ([]string, error) {
+	base, layers, err := p.parts(op)
+	return slices.Concat(base, inOrder(layers)), err
 }
 
 // layers returns the files of settings by service.
@@ -161,16 +171,29 @@ func (p *provider) layers(op string) (map[string]string, error) {
 	return out, nil
 }
 
+// parse has Compose read a project, unless it just did.
 func (p *provider) parse(ctx context.Context, op string, files []string) (model, error) {
 	m := model{files: files}
-	out, _, err := p.read(ctx, op, files, "config", "--format", "json")
+	args := []string{"config", "--format", "json"}
+	key, err := p.readKey(ctx, op, files, args)
 	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal(bytes.TrimSpace(out), &m); err != nil {
-		return m, p.fail(sdk.Internal, op, "docker compose config: what it wrote isn't a project in JSON: %w", err)
+	m.Services, err = p.resolved.get(ctx, p.clock, key, func() (map[string]service, error) {
+		out, _, err := p.read(ctx, op, files, args...)
+		if err != nil {
+			return nil, err
+		}
+		var got model
+		if err := json.Unmarshal(bytes.TrimSpace(out), &got); err != nil {
+			return nil, p.fail(sdk.Internal, op, "docker compose config: what it wrote isn't a project in JSON: %w", err)
+		}
+		return got.Services, nil
+	})
+	if ctx.Err() != nil {
+		return m, p.ended(ctx, op)
 	}
-	return m, nil
+	return m, err
 }
 
 // service returns a service of the project.
@@ -216,8 +239,8 @@ type drift struct {
 
 // probe asks Compose by a dry run. Its own `config --hash` leaves env_file out,
 // which what it does goes by.
-func (p *provider) probe(ctx context.Context, op string, m model, name string, count int) drift {
-	_, reports, err := p.read(ctx, op, m.files, append([]string{"--dry-run"}, upArgs(name, max(count, 1))...)...)
+func (p *provider) probe(ctx context.Context, op string, files []string, name string, count int) drift {
+	_, reports, err := p.read(ctx, op, files, probeArgs(name, count)...)
 	d := drift{err: err, recreate: objects(reports, "Container", "Recreate")}
 	for _, sort := range []string{"Network", "Volume"} {
 		for _, n := range objects(reports, sort, "Creating") {
@@ -225,6 +248,10 @@ func (p *provider) probe(ctx context.Context, op string, m model, name string, c
 		}
 	}
 	return d
+}
+
+func probeArgs(name string, count int) []string {
+	return append([]string{"--dry-run"}, upArgs(name, max(count, 1))...)
 }
 
 // upArgs are the arguments by which Compose brings a service, and no other, to a

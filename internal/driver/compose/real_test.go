@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/moby/moby/client"
 
@@ -249,6 +250,55 @@ func TestLeftChange(t *testing.T) {
 		t.Errorf("one that never was: %+v", tr)
 	}
 }
+
+// TestFewStarts: Compose is started once to resolve the project and once to tell of
+// drift, for the look before a change and the change together; what changed between
+// is seen all the same.
+func TestFewStarts(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.run(t, "web", plain("sh", "-c", upProgram), 1)
+	s.p.clock = &stoppedClock{Clock: s.p.clock}
+	asked := func(what string, want int, f func()) {
+		t.Helper()
+		before := s.lines("asked")
+		f()
+		if n := s.lines("asked") - before; n != want {
+			t.Errorf("%s: Compose was asked %d times, want %d", what, n, want)
+		}
+	}
+	restart := func(dry bool) {
+		t.Helper()
+		op := s.op("web")
+		op.DryRun = dry
+		if _, err := s.p.RestartWorkload(t.Context(), sdk.RestartWorkloadRequest{Op: op}); err != nil {
+			t.Error(err)
+		}
+	}
+	asked("a look and a dry run", 2, func() { s.status(t, "web"); restart(true) })
+	asked("a look and a change", 1, func() { s.status(t, "web"); restart(false) })
+	asked("a change alone", 1, func() { restart(false) })
+	asked("a look at many", 0, func() {
+		for _, err := range s.p.ListWorkloads(t.Context(), sdk.ListWorkloadsRequest{}) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	s.status(t, "web")
+	s.alter("web", func(m map[string]any) { m["environment"] = map[string]string{"A": "1"} })
+	asked("a change behind a change of the files", 2, func() {
+		r, err := s.p.RestartWorkload(t.Context(), sdk.RestartWorkloadRequest{Op: s.op("web")})
+		if err != nil || !warned(r.Op.Warnings, "drifted") {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// stoppedClock stands still.
+type stoppedClock struct{ sdk.Clock }
+
+func (stoppedClock) Now() time.Time { return time.Unix(1e9, 0) }
 
 // TestHalfApplied: what Compose left half done is no success, and is told.
 func TestHalfApplied(t *testing.T) {

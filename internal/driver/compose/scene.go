@@ -29,7 +29,7 @@ type scene struct {
 
 // look reads a service as it is shown.
 func (p *provider) look(ctx context.Context, op, name string) (*scene, error) {
-	s, err := p.see(ctx, op, name)
+	s, err := p.see(ctx, op, name, false)
 	if err == nil {
 		s.underway, err = p.underway(ctx, name, s.journal)
 	}
@@ -46,29 +46,80 @@ func (p *provider) underway(ctx context.Context, name string, j journal) (bool, 
 }
 
 // see reads a service, and asks Compose whether its containers are as the
-// project's files say.
-func (p *provider) see(ctx context.Context, op, name string) (*scene, error) {
-	m, err := p.resolve(ctx, op)
-	if err != nil {
+// project's files say. A change (again) takes Compose's word from the look that
+// came just before it.
+func (p *provider) see(ctx context.Context, op, name string, again bool) (*scene, error) {
+	s := &scene{name: name}
+	var err error
+	if s.list, err = p.list(ctx, op, name, false); err != nil {
 		return nil, err
 	}
-	s := &scene{name: name, model: m}
-	if s.service, err = p.service(op, name, m); err != nil {
+	// Compose is asked for both things at once: each is a start of its program.
+	var drifts chan drift
+	var files []string
+	if len(s.list) > 0 {
+		if files, err = p.files(op); err != nil {
+			return nil, err
+		}
+		dctx, cancel := context.WithCancel(ctx)
+		drifts = make(chan drift, 1)
+		defer func() {
+			cancel()
+			for range drifts {
+			}
+		}()
+		go func() {
+			defer close(drifts)
+			drifts <- p.drift(dctx, op, files, s, again)
+		}()
+	}
+	if s.model, err = p.resolve(ctx, op); err != nil {
+		return nil, err
+	}
+	if s.service, err = p.service(op, name, s.model); err != nil {
 		return nil, err
 	}
 	if s.journal, err = p.readJournal(op, name); err != nil {
 		return nil, err
 	}
-	if s.list, err = p.list(ctx, op, name, false); err != nil {
-		return nil, err
-	}
-	if len(s.list) > 0 {
-		s.drift = p.probe(ctx, op, m, name, len(s.list))
+	if drifts != nil {
+		s.drift = <-drifts
+		if !slices.Equal(files, s.model.files) {
+			s.drift = p.drift(ctx, op, s.model.files, s, again)
+		}
 		if err := ctx.Err(); err != nil {
 			return nil, p.ended(ctx, op)
 		}
 	}
 	return s, nil
+}
+
+// drift asks what Compose would make anew of the containers of a scene.
+func (p *provider) drift(ctx context.Context, op string, files []string, s *scene, again bool) drift {
+	key, err := p.readKey(ctx, op, files, append(probeArgs(s.name, len(s.list)), s.ids()...))
+	if err != nil {
+		return drift{err: err}
+	}
+	if again {
+		if d, ok := p.probed.take(p.clock, key); ok {
+			return d
+		}
+	}
+	d := p.probe(ctx, op, files, s.name, len(s.list))
+	if d.err == nil && !again {
+		p.probed.put(p.clock, key, d)
+	}
+	return d
+}
+
+// ids are the containers with the hashes of their configurations, in order.
+func (s *scene) ids() []string {
+	ids := make([]string, 0, len(s.list))
+	for _, c := range s.list {
+		ids = append(ids, c.id+" "+c.hash)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // stopped: nothing runs or will by itself, and that is what somebody wanted.
@@ -102,12 +153,7 @@ func (s *scene) generation() string {
 	if e := s.journal.last(); e != nil {
 		fmt.Fprintln(&b, e.Op)
 	}
-	ids := make([]string, 0, len(s.list))
-	for _, c := range s.list {
-		ids = append(ids, c.id+" "+c.hash)
-	}
-	slices.Sort(ids)
-	fmt.Fprintln(&b, s.stopped(), ids)
+	fmt.Fprintln(&b, s.stopped(), s.ids())
 	sum := sha256.Sum256([]byte(b.String()))
 	return hex.EncodeToString(sum[:8])
 }

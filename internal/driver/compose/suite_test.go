@@ -86,14 +86,14 @@ func newYard(t testing.TB) *yard {
 	return y
 }
 
-// wrapperScript stands in for the plugin: it notes what changes something, can
-// refuse it, and can lose what the plugin says of it.
+// wrapperScript stands in for the plugin: it notes what it is asked, and what
+// changes something; it can refuse that, and can lose what the plugin says of it.
 const wrapperScript = `#!/bin/sh
 dir=${0%/*}
 verb=
 for a; do
 	case $a in
-	config|version|pull|--dry-run) verb=read; break ;;
+	config|version|pull|--dry-run) verb=read; echo "$a" >>"$dir/asked"; break ;;
 	up|stop|restart) verb=$a; break ;;
 	esac
 done
