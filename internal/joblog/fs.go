@@ -16,6 +16,8 @@ type FS interface {
 	MkdirAll(name string, perm fs.FileMode) error
 	ReadDir(name string) ([]fs.DirEntry, error)
 	Stat(name string) (fs.FileInfo, error)
+	// Rename replaces what has the new name.
+	Rename(from, to string) error
 	Remove(name string) error
 	RemoveAll(name string) error
 	// SyncDir makes the names in a folder durable, where the system needs it.
@@ -74,6 +76,7 @@ func (osFS) MkdirAll(name string, perm fs.FileMode) error {
 }
 func (osFS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
 func (osFS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
+func (osFS) Rename(from, to string) error               { return os.Rename(from, to) }
 func (osFS) Remove(name string) error                   { return os.Remove(name) }
 func (osFS) RemoveAll(name string) error                { return os.RemoveAll(name) }
 func (o osFS) SyncDir(name string) error {

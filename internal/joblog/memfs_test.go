@@ -112,6 +112,19 @@ func (m *memFS) Stat(name string) (fs.FileInfo, error) {
 	return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 }
 
+func (m *memFS) Rename(from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.files[from]
+	if n == nil {
+		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+	}
+	m.files[to] = n
+	delete(m.files, from)
+	delete(m.kept, from)
+	return nil
+}
+
 func (m *memFS) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,8 +2,8 @@ package joblog
 
 import (
 	"errors"
+	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 )
 
@@ -28,9 +28,14 @@ const (
 )
 
 func (s *Store) scan(dir string, h *header, limit int64) (*scanner, error) {
-	f, err := s.fs.OpenFile(filepath.Join(dir, h.ID.name()), os.O_RDONLY, 0)
+	f, packed, err := s.openSegment(dir, h.ID)
 	if err != nil {
 		return nil, err
+	}
+	if packed {
+		if f, err = unpack(f, h.size); err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, h.ID.packedName()), err)
+		}
 	}
 	return &scanner{file: f, epoch: h.ID.Epoch, off: h.size, limit: limit}, nil
 }

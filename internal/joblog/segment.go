@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,7 +217,7 @@ func (s *Store) look(dir string, known headers) (folder, error) {
 	}
 	var ids []segID
 	for _, e := range entries {
-		if id, ok := parseSegName(e.Name()); ok {
+		if id, ok := parseSegName(strings.TrimSuffix(e.Name(), packSuffix)); ok {
 			ids = append(ids, id)
 		} else if t, ok := parseClaim(e.Name()); ok {
 			d.claims = append(d.claims, t)
@@ -236,6 +234,7 @@ func (s *Store) look(dir string, known headers) (folder, error) {
 		}
 		return int(int64(a.Number - b.Number))
 	})
+	ids = slices.Compact(ids) // both forms are there while one is packed
 	if n := len(ids); n > 0 && ids[n-1].compare(d.top) > 0 {
 		d.top = ids[n-1].term // a power failure may leave it without its claim
 	}
@@ -272,7 +271,7 @@ func (s *Store) header(dir string, id segID, known headers) (*header, error) {
 	if h := known[id]; h != nil {
 		return h, nil
 	}
-	f, err := s.fs.OpenFile(filepath.Join(dir, id.name()), os.O_RDONLY, 0)
+	f, _, err := s.openSegment(dir, id)
 	if err != nil {
 		return nil, err
 	}
@@ -308,6 +307,15 @@ func lengthOf(chain []*header, i int) int64 {
 		}
 	}
 	return -1
+}
+
+// limit is how much of a segment of the chain counts, where c is the log's newest
+// checkpoint; -1 for as much as there is or will be.
+func (d *folder) limit(i int, c *checkpoint) int64 {
+	if i == len(d.chain)-1 && c.final() && c.Last != nil && c.Last.segID == d.chain[i].ID {
+		return c.Last.Length
+	}
+	return lengthOf(d.chain, i)
 }
 
 // parseClaim reads the name of a term's checkpoint file.

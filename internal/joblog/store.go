@@ -290,7 +290,7 @@ func (s *Store) Size(run sdk.ID) (int64, error) {
 			return 0, diskError(op, err)
 		}
 		for _, f := range files {
-			if !strings.HasSuffix(f.Name(), segSuffix) {
+			if !strings.HasSuffix(strings.TrimSuffix(f.Name(), packSuffix), segSuffix) {
 				continue
 			}
 			info, err := f.Info()

@@ -48,7 +48,7 @@ func (r *reader) tail(d folder, n int) (state, error) {
 func (r *reader) lineEnds(d folder, i, stop int) (int, state, error) {
 	h := d.chain[i]
 	place := h.Start.clone()
-	c, err := r.s.scan(r.dir, h, r.limit(d, i))
+	c, err := r.s.scan(r.dir, h, d.limit(i, r.mark))
 	if err != nil {
 		return 0, place, err
 	}

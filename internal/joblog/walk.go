@@ -32,24 +32,16 @@ func (r *reader) arrange(d folder, yield yielder) (bool, error) {
 		if r.held = !r.passable(d.chain[i]); r.held {
 			return true, nil
 		}
-		return true, r.enter(d.chain[i], r.limit(d, i), yield)
+		return true, r.enter(d.chain[i], d.limit(i, r.mark), yield)
 	case i+1 < len(d.chain):
-		r.sealed, r.scan.limit = true, r.limit(d, i)
-		r.next, r.nextLimit = d.chain[i+1], r.limit(d, i+1)
+		r.sealed, r.scan.limit = true, d.limit(i, r.mark)
+		r.next, r.nextLimit = d.chain[i+1], d.limit(i+1, r.mark)
 		return true, nil
 	case r.mark.final():
-		r.sealed, r.scan.limit, r.next = true, r.limit(d, i), nil
+		r.sealed, r.scan.limit, r.next = true, d.limit(i, r.mark), nil
 		return true, nil
 	}
 	return false, nil
-}
-
-// limit is how much of a segment counts, -1 for as much as there is or will be.
-func (r *reader) limit(d folder, i int) int64 {
-	if i == len(d.chain)-1 && r.mark.final() && r.mark.Last != nil && r.mark.Last.segID == d.chain[i].ID {
-		return r.mark.Last.Length
-	}
-	return lengthOf(d.chain, i)
 }
 
 // first returns the first segment that can hold anything recent enough.
