@@ -1,0 +1,125 @@
+//go:build unix
+
+package crash
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// resourceChange is a change of a resource, by the command that makes it.
+type resourceChange struct {
+	// before and after are the box's label; empty is no box.
+	before, after string
+	args          []string
+	// replicas are how many there are afterwards; 0 is not looked at.
+	replicas string
+}
+
+func resourceChanges() map[string]resourceChange {
+	return map[string]resourceChange{
+		"create": {after: "x", args: []string{"apply"}},
+		"update": {before: "x", after: "y", args: []string{"apply"}},
+		"delete": {before: "x", args: []string{"delete", "--yes"}},
+		"scale":  {before: "x", after: "x", args: []string{"scale", "box=3"}, replicas: `"replicas": 3`},
+	}
+}
+
+// TestEveryBoundaryOfResources kills the command at each write and call of each change of
+// a resource. The next look closes the row by what is there; the same command again comes
+// to the same end, whatever had been done; and each call has one row.
+func TestEveryBoundaryOfResources(t *testing.T) {
+	t.Parallel()
+	for verb, c := range resourceChanges() {
+		for _, point := range []string{"write.requested.before", "write.requested.after", "call." + verb + " resource.before", "call." + verb + " resource.after",
+			"write.finished.before", "write.finished.after"} {
+			t.Run(verb+"/"+point, func(t *testing.T) {
+				t.Parallel()
+				for range rounds(t, 1) {
+					killedChange(t, verb, point, c)
+				}
+			})
+		}
+	}
+}
+
+func killedChange(t *testing.T, verb, point string, c resourceChange) {
+	t.Helper()
+	h := newHost(t, "fake")
+	h.keeperOff = true
+	if c.before != "" {
+		h.boxed(c.before)
+		h.resource("", "apply")
+	}
+	before := len(h.rows())
+	if c.after != "" {
+		h.boxed(c.after)
+	}
+	if h.resource("command/"+point+"=kill", c.args...); !h.last.killed || h.hits(point) != 1 {
+		t.Fatalf("it wasn't killed at its boundary: %+v", h.last)
+	}
+	if r := h.run("", "ps"); r.code != 0 {
+		t.Fatalf("ps: %d %s", r.code, r.stderr)
+	}
+	rows := h.rows()
+	switch {
+	case point == "write.requested.before":
+		if len(rows) != before {
+			t.Errorf("%d rows, before %d", len(rows), before)
+		}
+	default:
+		h.settledAs(rows, before, "resource."+verb, point)
+	}
+	if h.resource("", c.args...); h.last.code != 0 {
+		t.Fatalf("again: %d %s", h.last.code, h.last.stderr)
+	}
+	switch h.resource("", "read", "--json"); {
+	case c.after == "" && h.last.code == 1:
+	case c.after != "" && h.last.code == 0 && strings.Contains(h.last.stdout, fmt.Sprintf(`"label": %q`, c.after)) && strings.Contains(h.last.stdout, c.replicas):
+	default:
+		t.Errorf("at the end there is %d %s", h.last.code, h.last.stdout)
+	}
+	for _, r := range h.rows() {
+		if r.Open() {
+			t.Errorf("left open: %+v", r)
+		}
+	}
+	h.ledgerSound()
+}
+
+// settledAs asserts what the row of the killed change says: done where the call was made.
+func (h *host) settledAs(rows []ledger.Run, before int, action, point string) {
+	h.t.Helper()
+	if len(rows) != before+1 {
+		h.t.Fatalf("%d rows, before %d", len(rows), before)
+	}
+	r := rows[0] // the newest
+	want := sdk.StateSucceeded
+	if point == "write.requested.after" || strings.HasPrefix(point, "call.") && strings.HasSuffix(point, ".before") {
+		want = sdk.StateLost
+	}
+	if r.Action != action || r.Open() || r.State != want || want == sdk.StateLost && r.Reason != sdk.ReasonSubmitUnconfirmed {
+		h.t.Errorf("the row is %+v, want %s", r, want)
+	}
+}
+
+// boxed writes the file of resources.
+func (h *host) boxed(label string) {
+	h.t.Helper()
+	text := "resources:\n  - {name: box, type: fake.box, provider: fake, config: {label: " + label + "}}\n"
+	if err := os.WriteFile(filepath.Join(h.dir, "r.yaml"), []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// resource runs windlass resource VERB.
+func (h *host) resource(failpoint string, args ...string) {
+	h.t.Helper()
+	h.run(failpoint, append([]string{"resource", args[0], "-f", "r.yaml"}, args[1:]...)...)
+}
