@@ -128,7 +128,7 @@ func (e *Error) Error() string {
 	if e.Provider != "" {
 		parts = append(parts, "provider "+e.Provider)
 	}
-	if _, named := e.Err.(Problems); e.Field != "" && !named { //nolint:errorlint // those of a wrapped error name no field of this one
+	if e.Field != "" && !named(e.Err) {
 		parts = append(parts, e.Field)
 	}
 	if e.Err != nil {
@@ -141,6 +141,13 @@ func (e *Error) Error() string {
 		s += "; " + e.Remedy
 	}
 	return s
+}
+
+// named reports whether a cause is problems and no more, as they are or behind another
+// type that says the same.
+func named(cause error) bool {
+	var ps Problems
+	return errors.As(cause, &ps) && cause.Error() == ps.Error()
 }
 
 func (e *Error) class() Code {

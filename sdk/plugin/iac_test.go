@@ -251,6 +251,38 @@ func TestPublishedErrors(t *testing.T) {
 	}
 }
 
+// TestPublishedProblems refuses a job for several reasons: that wire has one message,
+// which has them all by that wire's names, and a host that reads ours has each.
+func TestPublishedProblems(t *testing.T) {
+	h := publish(t, fake.Settings{}, map[string]any{"JobRunner": func(r sdk.JobRunner) sdk.JobRunner {
+		return refusing{r, []sdk.Problem{{Field: "args[2]", Message: "is too long", Code: sdk.InvalidArgument}, {Field: "secrets.TOKEN", Value: "secret://x/y", Message: "can't be had", Code: sdk.Unimplemented},
+			{Field: "env.A", Message: "is taken", Code: sdk.FailedPrecondition}, {Field: "memory", Value: "1", Message: "is too little"}}}
+	}}, plugintest.Serve)
+	h.initialize()
+	_, err := h.jobs.RunJob(t.Context(), &iacpb.JobSpec{Name: "one", RunCommand: "true"})
+	const text = `run_command: is too long; env_vars_secret.TOKEN "secret://x/y": can't be had; env_vars.A: is taken; memory "1": is too little`
+	if st := status.Convert(err); st.Code() != codes.InvalidArgument || st.Message() != "run job: "+text {
+		t.Errorf("it came as %v", err)
+	}
+	var e *sdk.Error
+	var ps sdk.Problems
+	if got := wire.FromStatus(t.Context(), "run", err); !errors.As(got, &e) || e.Field != "run_command" || !errors.As(got, &ps) || len(ps) != 4 || ps.Error() != text || ps[1].Code != sdk.Unimplemented {
+		t.Errorf("it was read as %v: %+v", got, ps)
+	}
+}
+
+// refusing is a runner that finds problems in every job.
+type refusing struct {
+	sdk.JobRunner
+	problems []sdk.Problem
+}
+
+func (r refusing) PrepareJob(ctx context.Context, q sdk.PrepareJobRequest) (sdk.Launch, error) {
+	l, err := r.JobRunner.PrepareJob(ctx, q)
+	l.Problems = r.problems
+	return l, err
+}
+
 // TestPublishedLostReply loses the reply of RunJob: a job that can be found is, and one
 // that can't is never called transient, since that wire has no key to send it again with.
 func TestPublishedLostReply(t *testing.T) {

@@ -78,7 +78,12 @@ func (r *iacRunner) run(ctx context.Context, m *iacpb.JobSpec) (sdk.JobHandle, e
 	}
 	if ps := launch.Problems; len(ps) > 0 {
 		// Never Unimplemented: a host reads that as a service that isn't there.
-		return sdk.JobHandle{}, &sdk.Error{Code: sdk.InvalidArgument, Op: "run job", Field: publishedField(ps[0].Field), Err: errors.New(sdk.JoinProblems(ps))}
+		told := make(sdk.Problems, len(ps))
+		for i, p := range ps {
+			p.Field = publishedField(p.Field)
+			told[i] = p
+		}
+		return sdk.JobHandle{}, &sdk.Error{Code: sdk.InvalidArgument, Op: "run job", Field: told[0].Field, Err: told}
 	}
 	sent := r.p.s.clock.Now()
 	res, err := jobs.RunJob(ctx, sdk.RunJobRequest{Launch: launch, Ambient: ask.Ambient})

@@ -3,6 +3,7 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -89,15 +90,20 @@ func jobSpec(m *iacpb.JobSpec, g sdk.Guarantees) (sdk.JobSpec, error) {
 	return spec, nil
 }
 
-// publishedField names a field of sdk.JobSpec as the published wire does.
+// publishedField names a field of sdk.JobSpec, or what stands in one, as the published
+// wire does. A command is one word there.
 func publishedField(field string) string {
-	switch field {
+	whole, member := field, ""
+	if i := strings.IndexAny(field, ".["); i >= 0 {
+		whole, member = field[:i], field[i:]
+	}
+	switch whole {
 	case "args", "entrypoint":
 		return "run_command"
 	case "env":
-		return "env_vars"
+		return "env_vars" + member
 	case "secrets":
-		return "env_vars_secret"
+		return "env_vars_secret" + member
 	case "grace":
 		return "termination.grace_period_seconds"
 	case "timeout":

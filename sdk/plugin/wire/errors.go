@@ -57,12 +57,34 @@ func EncodeError(err error) *pb.Error {
 	if e.Err != nil {
 		cause := clip(e.Err.Error(), maxText)
 		m.Cause = &cause
+		m.Problems = encodeProblems(e.Err)
 	}
 	if text := err.Error(); text != e.Error() {
 		text = clip(text, maxText)
 		m.Text = &text
 	}
 	return m
+}
+
+// encodeProblems returns the problems that stand in a cause, as many as have room in
+// trailers. What is beyond is counted.
+func encodeProblems(cause error) []*pb.Problem {
+	var ps sdk.Problems
+	if !errors.As(cause, &ps) {
+		return nil
+	}
+	out, room := make([]*pb.Problem, 0, len(ps)), maxText
+	for i, p := range ps {
+		m := &pb.Problem{Field: clip(p.Field, maxWords), Value: clip(p.Value, maxWords), Message: clip(p.Message, maxWords)}
+		if p.Code != 0 {
+			m.Code = int32(code(int32(p.Code))) //nolint:gosec // what is no code becomes Unknown
+		}
+		if room -= len(m.GetField()) + len(m.GetValue()) + len(m.GetMessage()); room < 0 {
+			return append(out, &pb.Problem{Field: m.GetField(), Message: fmt.Sprintf("is the first of %d more problems, which are too long to be told", len(ps)-i), Code: m.GetCode()})
+		}
+		out = append(out, m)
+	}
+	return out
 }
 
 // DecodeError returns the error that EncodeError had, with the causes as text; nil is
@@ -90,16 +112,37 @@ func decodeError(m *pb.Error, st *status.Status) (*sdk.Error, *remote, *string) 
 	if m.Cause != nil {
 		text = m.GetCause()
 	}
+	ps := decodeProblems(m.GetProblems())
 	var r *remote
 	switch {
 	case st != nil:
 		r = &remote{st: st, text: text}
+		if len(ps) > 0 {
+			r.causes = append(r.causes, ps)
+		}
 		e.Err = r
+	case len(ps) > 0:
+		e.Err = &refused{text: text, problems: ps}
 	case m.Cause != nil:
 		e.Err = errors.New(text)
 	}
 	return e, r, m.Text
 }
+
+func decodeProblems(ps []*pb.Problem) sdk.Problems {
+	return each(ps, func(p *pb.Problem) sdk.Problem {
+		return sdk.Problem{Field: p.GetField(), Value: p.GetValue(), Message: p.GetMessage(), Code: problemCode(p.GetCode())}
+	})
+}
+
+// refused is a cause with problems in it.
+type refused struct {
+	text     string
+	problems sdk.Problems
+}
+
+func (r *refused) Error() string { return r.text }
+func (r *refused) Unwrap() error { return r.problems }
 
 func worded(e *sdk.Error, text *string) error {
 	if text == nil {
@@ -117,16 +160,17 @@ type wrapped struct {
 func (w *wrapped) Error() string { return w.text }
 func (w *wrapped) Unwrap() error { return w.err }
 
-// remote is a cause on the other side; status.FromError finds its status.
+// remote is a cause on the other side; status.FromError finds its status. Its own causes
+// are the problems that were told, and the caller's own end.
 type remote struct {
-	st   *status.Status
-	text string
-	err  error
+	st     *status.Status
+	text   string
+	causes []error
 }
 
 func (r *remote) Error() string              { return r.text }
 func (r *remote) GRPCStatus() *status.Status { return r.st }
-func (r *remote) Unwrap() error              { return r.err }
+func (r *remote) Unwrap() []error            { return r.causes }
 
 // ended returns the error of a context that has ended or whose time is over, or nil.
 // A deadline is known on both sides, and the other may see it first.
@@ -186,7 +230,7 @@ func FromStatus(ctx context.Context, op string, err error) error {
 			if own != nil {
 				e.Retryable = false
 				if unclear(e.Code) {
-					e.Code, r.err = sdk.CodeOf(own), own
+					e.Code, r.causes = sdk.CodeOf(own), append(r.causes, own)
 				}
 			}
 			return worded(e, text)
@@ -200,7 +244,7 @@ func FromStatus(ctx context.Context, op string, err error) error {
 	switch {
 	case own != nil && unclear(e.Code):
 		e.Code = sdk.CodeOf(own)
-		r.text, r.err = own.Error()+": "+r.text, own
+		r.text, r.causes = own.Error()+": "+r.text, []error{own}
 	case e.Code == sdk.ResourceExhausted:
 		e.Code = sdk.Internal
 	default:

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/windlass-run/windlass/sdk"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
@@ -32,6 +33,7 @@ func (o *outer) Unwrap() error { return o.err }
 func fullError() *sdk.Error {
 	e := filled[sdk.Error](&filler{})
 	e.Reason = sdk.ReasonImagePull
+	e.Err = fmt.Errorf("gone: %w", sdk.Problems{{Field: "config.size", Value: "huge", Message: "isn't made any more", Code: sdk.FailedPrecondition}})
 	return &e
 }
 
@@ -88,6 +90,65 @@ func TestErrorsOverTheWire(t *testing.T) {
 	same(t, context.Canceled, call(context.Canceled))
 	if err := call(nil); err != nil {
 		t.Errorf("no error became %v", err)
+	}
+}
+
+// TestProblemsOverTheWire sends several problems as the cause of one error: all of them
+// come back, with the same text, however they were wrapped and passed on.
+func TestProblemsOverTheWire(t *testing.T) {
+	f := &failing{}
+	client, _ := dial(t, f)
+	ps := sdk.Problems{{Field: "config.region", Value: "mars", Message: "is not known", Code: sdk.InvalidArgument}, {Field: "config.size", Message: "is needed", Code: sdk.FailedPrecondition},
+		{Field: "config.more", Value: "é \"x\"", Message: "isn't there", Code: sdk.Unimplemented}, {Field: "config.plain", Message: "has no class"}}
+	alone := &sdk.Error{Code: sdk.InvalidArgument, Op: "read config", Provider: "prod", Field: "config.region", Err: ps}
+	for name, sent := range map[string]error{
+		"alone": alone, "wrapped": fmt.Errorf("open: %w", alone), "in words": &sdk.Error{Code: sdk.InvalidArgument, Field: "config.region", Err: fmt.Errorf("the file: %w", ps)},
+		"behind another": &sdk.Error{Code: sdk.Internal, Op: "open", Err: alone}, "joined": errors.Join(alone, errors.New("and more")),
+	} {
+		f.status = func(ctx context.Context) error { return wire.Status(ctx, sent) }
+		_, err := client.JobStatus(t.Context(), &pb.JobStatusRequest{})
+		for way, got := range map[string]error{"status": wire.FromStatus(t.Context(), "x", err), "item": wire.DecodeError(wire.EncodeError(sent)),
+			"passed on": wire.DecodeError(wire.EncodeError(wire.FromStatus(t.Context(), "x", err)))} {
+			same(t, sent, got)
+			var back sdk.Problems
+			if !errors.As(got, &back) || !reflect.DeepEqual(back, ps) {
+				t.Errorf("%s, as %s: %+v", name, way, back)
+			}
+		}
+		if text := status.Convert(err).Message(); !strings.Contains(text, sdk.JoinProblems(ps)) {
+			t.Errorf("%s: a host that knows no more reads %q", name, text)
+		}
+	}
+	// What was said when the caller had left is said too.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, code := range []sdk.Code{sdk.InvalidArgument, sdk.Unknown} {
+		var back sdk.Problems
+		err := wire.FromStatus(ctx, "x", wire.Status(t.Context(), &sdk.Error{Code: code, Err: ps}))
+		if !errors.As(err, &back) || len(back) != len(ps) || errors.Is(err, context.Canceled) != (code == sdk.Unknown) || sdk.IsRetryable(err) {
+			t.Errorf("the caller has left: %v, %d problems", err, len(back))
+		}
+	}
+}
+
+// TestProblemsAreBounded: more than trailers bear is counted, and nothing is lost without
+// a word.
+func TestProblemsAreBounded(t *testing.T) {
+	var ps sdk.Problems
+	for i := range 1000 {
+		ps = append(ps, sdk.Problem{Field: fmt.Sprintf("config.n%d", i), Value: strings.Repeat("v", 5000), Message: "bad \xff", Code: sdk.Code(77)})
+	}
+	m := wire.EncodeError(&sdk.Error{Code: sdk.InvalidArgument, Err: ps})
+	if n := proto.Size(m); n > 64<<10 {
+		t.Errorf("the error has %d bytes", n)
+	}
+	var back sdk.Problems
+	if !errors.As(wire.DecodeError(m), &back) || len(back) < 10 {
+		t.Fatalf("%d problems came back", len(back))
+	}
+	last := len(back) - 1
+	if back[0].Code != sdk.Unknown || back[0].Message != "bad \ufffd" || back[last].Field != ps[last].Field || !strings.Contains(back[last].Message, fmt.Sprintf("first of %d more", len(ps)-last)) {
+		t.Errorf("the first is %+v, the last %+v", back[0].Code, back[last])
 	}
 }
 

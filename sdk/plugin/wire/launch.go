@@ -154,10 +154,8 @@ func (c *coder) unlaunch(m *pb.Launch) sdk.Launch {
 		Fitted: each(m.GetFitted(), func(f *pb.Fitted) sdk.Fitted {
 			return sdk.Fitted{Field: f.GetField(), Value: f.GetValue(), Why: f.GetWhy()}
 		}),
-		Warnings: each(m.GetWarnings(), same),
-		Problems: each(m.GetProblems(), func(p *pb.Problem) sdk.Problem {
-			return sdk.Problem{Field: p.GetField(), Value: p.GetValue(), Message: p.GetMessage(), Code: problemCode(p.GetCode())}
-		}),
+		Warnings:       each(m.GetWarnings(), same),
+		Problems:       decodeProblems(m.GetProblems()),
 		Read:           mapOf(m.GetRead(), same),
 		NativeDeadline: c.duration("launch.native_deadline", m.GetNativeDeadline()),
 		Expires:        c.time("launch.expires", m.GetExpires()),

@@ -53,7 +53,10 @@ type Error struct {
 	Cause *string `protobuf:"bytes,11,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
 	// The whole text, where something was wrapped around the error; unset is the
 	// text that the other fields give.
-	Text          *string `protobuf:"bytes,12,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	Text *string `protobuf:"bytes,12,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	// The problems that are the cause, or stand in it, where there are any; their text is
+	// in the cause too.
+	Problems      []*Problem `protobuf:"bytes,13,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -172,11 +175,18 @@ func (x *Error) GetText() string {
 	return ""
 }
 
+func (x *Error) GetProblems() []*Problem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
 var File_windlass_provider_v1_error_proto protoreflect.FileDescriptor
 
 const file_windlass_provider_v1_error_proto_rawDesc = "" +
 	"\n" +
-	" windlass/provider/v1/error.proto\x12\x14windlass.provider.v1\x1a\x1egoogle/protobuf/duration.proto\"\xdc\x02\n" +
+	" windlass/provider/v1/error.proto\x12\x14windlass.provider.v1\x1a\x1egoogle/protobuf/duration.proto\x1a!windlass/provider/v1/launch.proto\"\x97\x03\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x1a\n" +
@@ -191,7 +201,8 @@ const file_windlass_provider_v1_error_proto_rawDesc = "" +
 	"\x06remedy\x18\n" +
 	" \x01(\tR\x06remedy\x12\x19\n" +
 	"\x05cause\x18\v \x01(\tH\x00R\x05cause\x88\x01\x01\x12\x17\n" +
-	"\x04text\x18\f \x01(\tH\x01R\x04text\x88\x01\x01B\b\n" +
+	"\x04text\x18\f \x01(\tH\x01R\x04text\x88\x01\x01\x129\n" +
+	"\bproblems\x18\r \x03(\v2\x1d.windlass.provider.v1.ProblemR\bproblemsB\b\n" +
 	"\x06_causeB\a\n" +
 	"\x05_textBAZ?github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpbb\x06proto3"
 
@@ -211,14 +222,16 @@ var file_windlass_provider_v1_error_proto_msgTypes = make([]protoimpl.MessageInf
 var file_windlass_provider_v1_error_proto_goTypes = []any{
 	(*Error)(nil),               // 0: windlass.provider.v1.Error
 	(*durationpb.Duration)(nil), // 1: google.protobuf.Duration
+	(*Problem)(nil),             // 2: windlass.provider.v1.Problem
 }
 var file_windlass_provider_v1_error_proto_depIdxs = []int32{
 	1, // 0: windlass.provider.v1.Error.retry_after:type_name -> google.protobuf.Duration
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2, // 1: windlass.provider.v1.Error.problems:type_name -> windlass.provider.v1.Problem
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_windlass_provider_v1_error_proto_init() }
@@ -226,6 +239,7 @@ func file_windlass_provider_v1_error_proto_init() {
 	if File_windlass_provider_v1_error_proto != nil {
 		return
 	}
+	file_windlass_provider_v1_launch_proto_init()
 	file_windlass_provider_v1_error_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
