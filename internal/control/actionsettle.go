@@ -122,15 +122,21 @@ func (e *Engine) showUnsettled(ctx context.Context, run ledger.Run, cause error)
 	}
 }
 
-// closeSessions closes the rows of sessions in a workload whose processes died: how they
-// ended was seen by nobody.
+// closeSessions closes the rows of sessions in a workload, and of changes of it that
+// were followed, whose processes died: how they ended was seen by nobody.
 func (w *WorkloadRuntime) closeSessions(ctx context.Context, t sdk.Target) {
-	left, err := w.e.left(ctx, t.Provider, t.String(), func(run ledger.Run) bool { return run.Action == actionExec })
+	left, err := w.e.left(ctx, t.Provider, t.String(), func(run ledger.Run) bool { return run.Action == actionExec || accepted(run) })
 	if err != nil {
 		w.e.log.Warn("rows of dead sessions not closed", "target", t.String(), "err", err)
 		return
 	}
 	for _, run := range left {
+		if accepted(run) {
+			if err := w.closeAccepted(ctx, run); err != nil {
+				w.e.log.Warn("row of an accepted change not closed", "run", run.ID, "err", err)
+			}
+			continue
+		}
 		if s := w.e.settleLeft(ctx, run); s != nil && s.Err != nil {
 			w.e.log.Warn("row of a dead session not closed", "run", run.ID, "err", s.Err)
 		}

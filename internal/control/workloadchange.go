@@ -220,6 +220,16 @@ func (a workloadAction) record(ctx context.Context, kind ledger.Kind, ch ledger.
 	return a.w.write(ctx, ledger.Write{Run: a.id, Events: []ledger.NewEvent{{Kind: kind, Actor: a.by, Change: ch}}})
 }
 
+// WorkloadFailpoints returns the name of every boundary of the change of a workload:
+// before and after each call and each write of its row. action is the row's.
+func WorkloadFailpoints(action string) []string {
+	var out []string
+	for _, x := range []string{"call.svc.status", "write." + string(ledger.KindRequested), "call." + action, "write." + string(ledger.KindObserved), "write." + string(ledger.KindFinished)} {
+		out = append(out, x+".before", x+".after")
+	}
+	return out
+}
+
 // write writes to the ledger, between two failpoints of each event.
 func (w *WorkloadRuntime) write(ctx context.Context, x ledger.Write) error {
 	hits("before", x.Events)
@@ -359,8 +369,7 @@ func (w *WorkloadRuntime) settleRow(ctx context.Context, back Backend, path sdk.
 		}
 	}
 	if accepted(run) {
-		return workloadAction{w: w, id: run.ID, by: w.e.o.Actor}.record(ctx, ledger.KindFinished, ledger.Change{V: ledger.ChangeVersion, State: sdk.StateSucceeded,
-			Reason: reason(sdk.ReasonCompleted), Finished: true, Message: text("the backend accepted the change; its process ended before the rollout did")})
+		return w.closeAccepted(ctx, run)
 	}
 	generation := ""
 	if set.Before != nil {

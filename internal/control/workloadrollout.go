@@ -19,6 +19,13 @@ func (a workloadAction) accepted(ctx context.Context, c Change) error {
 	return a.record(ctx, ledger.KindObserved, ledger.Change{V: ledger.ChangeVersion, State: sdk.StateRunning, Detail: c.detail()})
 }
 
+// closeAccepted closes the row of a change that was accepted, and whose process died
+// while it followed the rollout.
+func (w *WorkloadRuntime) closeAccepted(ctx context.Context, run ledger.Run) error {
+	return workloadAction{w: w, id: run.ID, by: w.e.o.Actor}.record(ctx, ledger.KindFinished, ledger.Change{V: ledger.ChangeVersion, State: sdk.StateSucceeded,
+		Reason: reason(sdk.ReasonCompleted), Finished: true, Message: text("the backend accepted the change; its process ended before the rollout did")})
+}
+
 // rolledOut follows the change until limit, and records how that ended. The row has
 // failed only where the backend says so: a wait that ends sooner leaves a change that
 // was accepted.
