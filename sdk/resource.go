@@ -83,6 +83,11 @@ type ResourceType struct {
 	// Refused says why the other verbs can't be done; empty where there is nothing
 	// to say.
 	Refused string
+	// Problems tells what is wrong with a spec by itself: its config, also by the
+	// schema, its name and its values. It asks nobody, so that a file is checked as a
+	// whole before anything is opened. Nil is that Config says it all. It isn't passed
+	// over a wire: DiffResource says the same.
+	Problems func(ResourceSpec) []Problem
 }
 
 // Has reports whether a verb can be done with the type.

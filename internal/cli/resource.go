@@ -122,15 +122,11 @@ func (o *resourceOptions) entries(ctx context.Context) ([]resource.Entry, error)
 		return nil, err
 	}
 	file, err := resource.Read(ctx, o.file, o.f.Dir, o.f.Streams.In)
-	if err != nil {
-		return nil, err
-	}
-	chosen, err := file.Choose(o.names)
-	if err != nil {
+	if err != nil && len(file.Entries) == 0 {
 		return nil, err
 	}
 	drivers := o.f.Drivers()
-	return chosen, resource.Check(file, func(name string) (*sdk.Driver, error) {
+	err = resource.Check(file, func(name string) (*sdk.Driver, error) {
 		p, err := c.Provider(name)
 		if err != nil {
 			return nil, err
@@ -140,6 +136,10 @@ func (o *resourceOptions) entries(ctx context.Context) ([]resource.Entry, error)
 		}
 		return nil, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return file.Choose(o.names)
 }
 
 // each opens the engine and does something with each entry. The first failure ends it:

@@ -321,7 +321,7 @@ func TestResourceRefusals(t *testing.T) {
 		"another in place": {box("theirs", `{"wood":"elm"}`), control.ResourceReplace, sdk.FailedPrecondition, "name", "wasn't made by windlass resource"},
 		"an unknown type":  {unknown, "", sdk.InvalidArgument, "type", "fake.bix"},
 		"the schema":       {box("b", `{"items":"x"}`), "", sdk.InvalidArgument, "config.items", "whole number"},
-		"the driver":       {sized, control.ResourceCreate, sdk.InvalidArgument, "size", "no size"},
+		"the driver":       {sized, "", sdk.InvalidArgument, "size", "no size"},
 	} {
 		plan, err := e.DiffResource(w.ctx(), c.req)
 		if err != nil || plan.Action != c.action || len(plan.Problems) != 1 || plan.Problems[0].Code != c.code || plan.Problems[0].Field != c.field ||
@@ -358,6 +358,18 @@ func TestResourceRefusals(t *testing.T) {
 	}
 	if n := w.rows(); n != 0 {
 		t.Errorf("%d rows, want none", n)
+	}
+}
+
+// TestWrongSpecAsksNobody: what is wrong with a spec by itself is told before the backend
+// is asked about the resource, whose own words for it would be others.
+func TestWrongSpecAsksNobody(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	sized := box("b", "{}")
+	sized.Spec.Size = "large"
+	if _, err := e.ApplyResource(w.ctx(), sized, false); sdk.CodeOf(err) != sdk.InvalidArgument || w.cloud.Calls(fake.OpReadResource) != 0 {
+		t.Errorf("%v, %d reads", err, w.cloud.Calls(fake.OpReadResource))
 	}
 }
 

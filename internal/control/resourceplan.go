@@ -37,39 +37,30 @@ func (e *Engine) DiffResource(ctx context.Context, req ResourceRequest) (Resourc
 	return plan, err
 }
 
-// plan also returns what there is, unmasked. A spec that is wrong is compared with
-// nothing.
+// plan also returns what there is, unmasked. A spec that is wrong by itself is compared
+// with nothing: the backend isn't even asked, whose words for a name that it can't have
+// would be other ones.
 func (c *resourceCall) plan(ctx context.Context) (ResourcePlan, sdk.ResourceOutput, error) {
 	row := c.row()
-	if row != nil {
-		if ps := row.Config.Validate("config", c.req.Spec.Config); len(ps) > 0 {
-			return ResourcePlan{Problems: ps}, sdk.ResourceOutput{}, nil
-		}
+	if ps, err := c.wrong(ctx, row); err != nil || len(ps) > 0 {
+		return ResourcePlan{Problems: ps}, sdk.ResourceOutput{}, err
 	}
 	plan := ResourcePlan{Action: ResourceNothing}
 	now, err := c.read(ctx)
 	switch {
 	case sdk.CodeOf(err) == sdk.NotFound:
 		plan.Action = ResourceCreate
-		if row == nil || !row.Has(sdk.VerbDiff) {
-			plan.refuse(row, now, c.e.o.Owner)
-			return plan, sdk.ResourceOutput{}, nil // without a row it may not compare with nothing
-		}
-		now = sdk.ReadResourceResult{Output: sdk.ResourceOutput{Name: c.req.Spec.Name, Type: c.req.Spec.Type, Outputs: []byte("{}")}}
+		plan.refuse(row, now, c.e.o.Owner)
+		return plan, sdk.ResourceOutput{}, nil
 	case err != nil:
 		return ResourcePlan{}, sdk.ResourceOutput{}, err
-	default:
-		st := c.state(now)
-		plan.Current = &st
 	}
+	st := c.state(now)
+	plan.Current = &st
 	d, err := c.diff(ctx, now.Output)
 	if ps := specProblems(err); len(ps) > 0 {
 		plan.Problems = ps
 		return plan, now.Output, nil
-	}
-	if plan.Action == ResourceCreate {
-		plan.refuse(row, now, c.e.o.Owner)
-		return plan, sdk.ResourceOutput{}, err
 	}
 	if err != nil {
 		return ResourcePlan{}, sdk.ResourceOutput{}, err
@@ -83,6 +74,25 @@ func (c *resourceCall) plan(ctx context.Context) (ResourcePlan, sdk.ResourceOutp
 	plan.Changes = c.mask.changes(d.Changes)
 	plan.refuse(row, now, c.e.o.Owner)
 	return plan, now.Output, nil
+}
+
+// wrong is what is wrong with the spec by itself: by the driver's table, and by the
+// driver, which compares it with nothing; one without a row may not.
+func (c *resourceCall) wrong(ctx context.Context, row *sdk.ResourceType) ([]sdk.Problem, error) {
+	if row == nil {
+		return nil, nil
+	}
+	if ps := row.Config.Validate("config", c.req.Spec.Config); len(ps) > 0 {
+		return ps, nil
+	}
+	if !row.Has(sdk.VerbDiff) {
+		return nil, nil
+	}
+	_, err := c.diff(ctx, sdk.ResourceOutput{Name: c.req.Spec.Name, Type: c.req.Spec.Type, Outputs: []byte("{}")})
+	if ps := specProblems(err); len(ps) > 0 {
+		return ps, nil
+	}
+	return nil, err
 }
 
 func (c *resourceCall) diff(ctx context.Context, now sdk.ResourceOutput) (sdk.DiffResourceResult, error) {

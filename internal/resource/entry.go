@@ -66,7 +66,7 @@ func (r *reader) entry(key string, n *yamltree.Node) {
 		return
 	}
 	n = r.known(n, key, entryKeys())
-	e := Entry{key: key, places: map[string]config.Origin{"": r.at(n.Line, n.Column)}}
+	e := Entry{key: key, places: map[string]config.Origin{"": r.at(n.Line, n.Column)}, odd: map[string]bool{}}
 	for _, f := range n.Fields {
 		e.places[f.Key] = r.at(f.Line, f.Column)
 		if f.Value.Kind == yamltree.Text {
@@ -78,6 +78,7 @@ func (r *reader) entry(key string, n *yamltree.Node) {
 	if f := n.Get("config"); f != nil {
 		if f.Value.Kind != yamltree.Map {
 			r.bad(f.Line, f.Column, key+".config", "wants a mapping, has %s", f.Value.Kind)
+			e.odd["config"] = true
 		} else {
 			e.config, e.Spec.Config = f.Value, f.Value.JSON()
 		}

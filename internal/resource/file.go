@@ -32,6 +32,8 @@ type Entry struct {
 	key    string
 	places map[string]config.Origin
 	config *yamltree.Node
+	// odd are keys whose values are of another kind than they must be.
+	odd map[string]bool
 }
 
 // File is a file that was read, and is sound as far as it can be told without knowing
@@ -42,11 +44,14 @@ type File struct {
 	// Entries are in the file's order, which is the order of making: a resource comes
 	// behind those that it depends on.
 	Entries []Entry
+
+	// wrong is what was found wrong with the file as it was read.
+	wrong []config.Problem
 }
 
 // Read reads a file; "-" is standard input, and dir what a relative path starts at.
 // What is wrong with it comes back all at once, as *config.Invalid in an *sdk.Error of
-// InvalidArgument. The end of ctx ends the wait for one who has yet to write the file.
+// InvalidArgument; beside that comes what could be read, for Check to find the rest. The end of ctx ends the wait for one who has yet to write the file.
 func Read(ctx context.Context, path, dir string, stdin io.Reader) (File, error) {
 	t, err := yamltree.Read(ctx, yamltree.Source{Path: path, Dir: dir, Stdin: stdin, Op: op, What: "resources", ID: ErrFile})
 	if err != nil {
@@ -73,10 +78,8 @@ func Parse(path string, data []byte) (File, error) {
 		return File{}, r.err()
 	}
 	r.root(root)
-	if err := r.err(); err != nil {
-		return File{}, err
-	}
-	return r.file, nil
+	r.file.wrong = r.problems
+	return r.file, r.err()
 }
 
 // Choose returns the entries of these names, in the file's order; none are all.
@@ -104,10 +107,14 @@ func (f File) Choose(names []string) ([]Entry, error) {
 }
 
 // Check holds all entries against their providers: driver returns a provider's driver,
-// nil where its resources aren't known. What is wrong comes back as from Read.
+// nil where its resources aren't known. What is wrong comes back as from Read, with what
+// that found.
 func Check(f File, driver func(provider string) (*sdk.Driver, error)) error {
-	r := &reader{file: f}
+	r := &reader{file: f, problems: slices.Clone(f.wrong)}
 	for _, e := range f.Entries {
+		if e.Provider == "" {
+			continue
+		}
 		d, err := driver(e.Provider)
 		if err != nil {
 			at := e.places["provider"]
@@ -168,13 +175,28 @@ func (r *reader) fits(e Entry, d *sdk.Driver) {
 		if t.Type != e.Spec.Type {
 			continue
 		}
-		for _, p := range t.Config.Validate("config", e.Spec.Config) {
+		for _, p := range e.problems(t) {
 			r.problems = append(r.problems, config.Problem{ID: ErrFile, Origin: place(e, p.Field), Key: e.key + "." + p.Field, Message: words(p)})
 		}
 		return
 	}
+	if e.Spec.Type == "" {
+		return
+	}
 	at := e.places["type"]
 	r.bad(at.Line, at.Column, e.key+".type", "%q is no type of %s%s; there are %s", e.Spec.Type, d.Kind, meant(e.Spec.Type, types), strings.Join(types, ", "))
+}
+
+// problems are what a type says against an entry, without what the reader has said.
+func (e Entry) problems(t sdk.ResourceType) []sdk.Problem {
+	tell := t.Problems
+	if tell == nil {
+		tell = func(s sdk.ResourceSpec) []sdk.Problem { return t.Config.Validate("config", s.Config) }
+	}
+	return slices.DeleteFunc(tell(e.Spec), func(p sdk.Problem) bool {
+		key, _, _ := strings.Cut(p.Field, ".")
+		return e.odd[key] || key == "name" && e.Spec.Name == ""
+	})
 }
 
 func words(p sdk.Problem) string {

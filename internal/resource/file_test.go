@@ -128,6 +128,56 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckFindsAllAtOnce: what is wrong with a file's shape, with types, with values and
+// with names comes in one round, and nothing of it twice.
+func TestCheckFindsAllAtOnce(t *testing.T) {
+	schema := sdk.Schema{Fields: []sdk.SchemaField{{Name: "days", Type: sdk.TypeInt}, {Name: "class", Type: sdk.TypeString, Required: true}}}
+	d := &sdk.Driver{Kind: "aws-ecs", Resources: []sdk.ResourceType{{Type: "aws.log_group", Config: schema, Problems: func(s sdk.ResourceSpec) []sdk.Problem {
+		ps := schema.Validate("config", s.Config)
+		if s.Name != "good" {
+			ps = append(ps, sdk.Problem{Field: "name", Value: s.Name, Message: "is no name of a log group"})
+		}
+		return ps
+	}}}}
+	f, err := resource.Parse("r.yaml", []byte(`resources:
+  - {name: good, type: aws.log_group, provider: ecs, config: []}
+  - {name: bad name, type: aws.log_group, provider: ecs, config: {days: x, class: a}}
+  - {nam: good, type: aws.log_grp, provider: ecs}
+  - {type: aws.log_group, provider: ecs, config: {days: 1, class: 2}}
+  - {name: last, type: 3, provider: nope}
+`))
+	if err == nil || len(f.Entries) != 5 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	err = resource.Check(f, func(p string) (*sdk.Driver, error) {
+		if p == "ecs" {
+			return d, nil
+		}
+		return nil, errors.New("no provider is called so")
+	})
+	want := []string{
+		`r.yaml:2:54: resources[0].config: wants a mapping`,
+		`r.yaml:3:12: resources[1].name: bad name is no name of a log group`,
+		`r.yaml:3:67: resources[1].config.days: "x" wants a whole number`,
+		`r.yaml:4:6: resources[2].nam: is not known`,
+		`r.yaml:4:11: resources[2].name: the resource on line 2 is called "good" too`,
+		`r.yaml:4:23: resources[2].type: "aws.log_grp" is no type of aws-ecs`,
+		`r.yaml:5:6: resources[3]: has no name`,
+		`r.yaml:5:60: resources[3].config.class: 2 wants text`,
+		`r.yaml:6:18: resources[4].type: wants text, has a whole number`,
+		`r.yaml:6:37: resources[4].provider: no provider is called so`,
+	}
+	ps := config.ProblemsOf(err)
+	if len(ps) != len(want) {
+		t.Errorf("%d problems, want %d: %v", len(ps), len(want), err)
+	}
+	for i, p := range ps {
+		if i >= len(want) || !strings.HasPrefix(p.String(), want[i]) {
+			t.Errorf("problem %d is %s", i, p)
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "r.yaml"), []byte(good), 0o600); err != nil {

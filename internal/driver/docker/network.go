@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
@@ -31,22 +32,35 @@ type networkOutputs struct {
 	networkConfig
 }
 
-func (p *provider) networkConfig(op string, s sdk.ResourceSpec) (networkConfig, error) {
+func readNetwork(t resource.Table, op string, s sdk.ResourceSpec) (networkConfig, *resource.Spec) {
 	var c networkConfig
-	spec := p.table().Decode(op, s, &c)
+	spec := t.Decode(op, s, &c)
 	c.Driver = cmp.Or(c.Driver, defaultNetworkDriver)
+	if s.Name != "" && !isNetworkName(s.Name) {
+		spec.Bad("name", s.Name, "is no name of a network: blanks alone are none, and default is the engine's own word")
+	}
 	if c.Subnet != "" && !isPrefix(c.Subnet) {
 		spec.Bad("config.subnet", c.Subnet, "is no range of addresses such as 172.28.0.0/16")
 	}
 	switch {
 	case c.Gateway != "" && !isAddr(c.Gateway):
 		spec.Bad("config.gateway", c.Gateway, "is no address such as 172.28.0.1")
-	case c.Gateway != "" && c.Subnet == "":
+	case c.Gateway != "" && c.Subnet == "" && !spec.Wrong("config.subnet"):
 		spec.Bad("config.gateway", c.Gateway, "needs the subnet that it is in")
 	}
 	spec.Labels("config.labels", c.Labels)
+	return c, spec
+}
+
+func (p *provider) networkConfig(op string, s sdk.ResourceSpec) (networkConfig, error) {
+	c, spec := readNetwork(p.table(), op, s)
 	return c, spec.Err()
 }
+
+// isNetworkName is the engine's rule for names that it may give, as engines up to 20.10
+// have it; those that are the engine's own networks can be read. A test holds it against a
+// real engine.
+func isNetworkName(s string) bool { return strings.TrimSpace(s) != "" && s != "default" }
 
 func isPrefix(s string) bool {
 	p, err := netip.ParsePrefix(s)

@@ -23,6 +23,10 @@ func resourceTypes() []sdk.ResourceType {
 	text := sdk.TypeString
 	return []sdk.ResourceType{
 		{Type: typeResNetwork, Doc: "A network of the engine.", Verbs: verbs(), Refused: "the engine can't change a network; another takes its place",
+			Problems: func(s sdk.ResourceSpec) []sdk.Problem {
+				_, spec := readNetwork(tableOf(""), resource.OpDiff, s)
+				return spec.Problems()
+			},
 			Config: sdk.Schema{Fields: []sdk.SchemaField{
 				{Name: "driver", Type: text, Default: defaultNetworkDriver, Doc: "The engine's network driver."},
 				{Name: "internal", Type: sdk.TypeBool, Default: "false", Doc: "It leads nowhere outside."},
@@ -32,6 +36,10 @@ func resourceTypes() []sdk.ResourceType {
 				{Name: "labels", Type: sdk.TypeMap, Doc: "Labels beside those of Windlass."},
 			}}},
 		{Type: typeResVolume, Doc: "A volume of the engine.", Verbs: verbs(), Refused: "the engine can't change a volume; another takes its place, without its data",
+			Problems: func(s sdk.ResourceSpec) []sdk.Problem {
+				_, spec := readVolume(tableOf(""), resource.OpDiff, s)
+				return spec.Problems()
+			},
 			Config: sdk.Schema{Fields: []sdk.SchemaField{
 				{Name: "driver", Type: text, Default: defaultVolumeDriver, Doc: "The engine's volume driver."},
 				{Name: "options", Type: sdk.TypeMap, Doc: "The driver's own options."},
@@ -42,9 +50,11 @@ func resourceTypes() []sdk.ResourceType {
 
 var _ sdk.ResourceDriver = (*provider)(nil)
 
-func (p *provider) table() resource.Table {
-	return resource.Table{Provider: p.name, Types: resourceTypes()}
+func tableOf(provider string) resource.Table {
+	return resource.Table{Provider: provider, Types: resourceTypes()}
 }
+
+func (p *provider) table() resource.Table { return tableOf(p.name) }
 
 // standing is a resource as the engine has it.
 type standing struct {

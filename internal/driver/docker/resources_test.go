@@ -200,6 +200,50 @@ func TestResourceConfigs(t *testing.T) {
 	}
 }
 
+// TestNetworkNames holds our rule of names against the engine's own, for names that no
+// network of the engine's has.
+func TestNetworkNames(t *testing.T) {
+	w := newWorld(t, nil)
+	prefix := "wl-test-" + sdk.NewIDSource(sdk.SystemClock()).NewID().Short()
+	for _, name := range []string{prefix + "_.-Z", prefix + " b", prefix + "ü", prefix + "/b", prefix + ":b", "-" + prefix, " ", "\t ", "default"} {
+		took := w.call(func(ctx context.Context, api *client.Client) error {
+			res, err := api.NetworkCreate(ctx, name, client.NetworkCreateOptions{Internal: true})
+			if err != nil {
+				return err
+			}
+			_, err = api.NetworkRemove(ctx, res.ID, client.NetworkRemoveOptions{})
+			return err
+		}) == nil
+		if got := isNetworkName(name); got != took {
+			t.Errorf("%q: the engine takes it: %t, the rule: %t", name, took, got)
+		}
+	}
+}
+
+// TestResourceProblems: what is wrong with a spec is told without a provider, all at once.
+func TestResourceProblems(t *testing.T) {
+	table := map[string]sdk.ResourceType{}
+	for _, row := range resourceTypes() {
+		table[row.Type] = row
+	}
+	for _, c := range []struct{ typ, name, config, want string }{
+		{typeResNetwork, "a b", `{}`, ""},
+		{typeResNetwork, " ", `{"subnet":"x","internal":"yes"}`, "config.internal name config.subnet"},
+		{typeResNetwork, "a", `{"subnet":7,"gateway":"172.28.0.1"}`, "config.subnet"},
+		{typeResNetwork, "a", `{"gateway":"172.28.0.1"}`, "config.gateway"},
+		{typeResVolume, "a", `{"drivr":"local","labels":{"windlass-x":"1"}}`, "config.drivr name config.labels.windlass-x"},
+		{typeResVolume, "data", `{}`, ""},
+	} {
+		var got []string
+		for _, p := range table[c.typ].Problems(sdk.ResourceSpec{Name: c.name, Type: c.typ, Config: json.RawMessage(c.config)}) {
+			got = append(got, p.Field)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s %q %s: %v, want %s", c.typ, c.name, c.config, got, c.want)
+		}
+	}
+}
+
 // TestVolumeNames holds our rule of names against the engine's own.
 func TestVolumeNames(t *testing.T) {
 	w := newWorld(t, nil)

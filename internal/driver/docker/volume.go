@@ -28,14 +28,19 @@ type volumeOutputs struct {
 	Scope      string `json:"scope"`
 }
 
-func (p *provider) volumeConfig(op string, s sdk.ResourceSpec) (volumeConfig, error) {
+func readVolume(t resource.Table, op string, s sdk.ResourceSpec) (volumeConfig, *resource.Spec) {
 	var c volumeConfig
-	spec := p.table().Decode(op, s, &c)
+	spec := t.Decode(op, s, &c)
 	c.Driver = cmp.Or(c.Driver, defaultVolumeDriver)
 	if c.Driver == defaultVolumeDriver && s.Name != "" && !isVolumeName(s.Name) {
 		spec.Bad("name", s.Name, "is no name of a volume: two or more letters, digits, _, . and -, the first a letter or digit")
 	}
 	spec.Labels("config.labels", c.Labels)
+	return c, spec
+}
+
+func (p *provider) volumeConfig(op string, s sdk.ResourceSpec) (volumeConfig, error) {
+	c, spec := readVolume(p.table(), op, s)
 	return c, spec.Err()
 }
 

@@ -80,14 +80,33 @@ func put(m map[string]string, k, v string) map[string]string {
 	return m
 }
 
-func (p *provider) diffCluster(r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
+func wantedCluster(t resource.Table, s sdk.ResourceSpec) (clusterConfig, *resource.Spec) {
 	var want clusterConfig
-	spec := p.table().Decode(resource.OpDiff, r.Desired, &want)
+	spec := t.Decode(resource.OpDiff, s, &want)
+	if s.Name != "" && !isClusterName(s.Name) {
+		spec.Bad("name", s.Name, "is no name of a cluster: at most 255 letters, digits, _ and -")
+	}
 	for _, k := range slices.Sorted(maps.Keys(want.Tags)) {
 		if strings.HasPrefix(strings.ToLower(k), "aws:") {
 			spec.Bad("config.tags."+k, "", "tags that begin with aws: are AWS's own")
 		}
 	}
+	return want, spec
+}
+
+// isClusterName goes by
+// https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_CreateCluster.html
+func isClusterName(s string) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(s) <= 255
+}
+
+func (p *provider) diffCluster(r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
+	want, spec := wantedCluster(p.table(), r.Desired)
 	if err := spec.Err(); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}

@@ -45,9 +45,9 @@ func retentionDays() []int32 {
 	return []int32{0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 }
 
-func (p *provider) logGroupConfig(op string, s sdk.ResourceSpec) (logGroupConfig, error) {
+func readLogGroup(t resource.Table, op string, s sdk.ResourceSpec) (logGroupConfig, *resource.Spec) {
 	var c logGroupConfig
-	spec := p.table().Decode(op, s, &c)
+	spec := t.Decode(op, s, &c)
 	if s.Name != "" && !isLogGroupName(s.Name) {
 		spec.Bad("name", s.Name, "is no name of a log group: at most 512 letters, digits, _, -, /, . and #, and no aws/ before them")
 	}
@@ -60,6 +60,11 @@ func (p *provider) logGroupConfig(op string, s sdk.ResourceSpec) (logGroupConfig
 			spec.Bad("config.tags."+k, "", "%s", why)
 		}
 	}
+	return c, spec
+}
+
+func (p *provider) logGroupConfig(op string, s sdk.ResourceSpec) (logGroupConfig, error) {
+	c, spec := readLogGroup(p.table(), op, s)
 	return c, spec.Err()
 }
 

@@ -16,21 +16,31 @@ const (
 func resourceTypes() []sdk.ResourceType {
 	return []sdk.ResourceType{
 		{Type: typeLogGroup, Doc: "A log group of CloudWatch Logs, in the provider's account and region.",
-			Verbs:   []sdk.ResourceVerb{sdk.VerbCreate, sdk.VerbRead, sdk.VerbUpdate, sdk.VerbDelete, sdk.VerbDiff, sdk.VerbHealth},
-			Config:  logGroupSchema(),
+			Verbs:  []sdk.ResourceVerb{sdk.VerbCreate, sdk.VerbRead, sdk.VerbUpdate, sdk.VerbDelete, sdk.VerbDiff, sdk.VerbHealth},
+			Config: logGroupSchema(),
+			Problems: func(s sdk.ResourceSpec) []sdk.Problem {
+				_, spec := readLogGroup(tableOf(""), resource.OpDiff, s)
+				return spec.Problems()
+			},
 			Refused: "it can't be done with a log group"},
 		{Type: typeCluster, Doc: "A cluster of Amazon ECS, in the provider's account and region.",
-			Verbs:   []sdk.ResourceVerb{sdk.VerbRead, sdk.VerbDiff, sdk.VerbHealth},
-			Config:  clusterSchema(),
+			Verbs:  []sdk.ResourceVerb{sdk.VerbRead, sdk.VerbDiff, sdk.VerbHealth},
+			Config: clusterSchema(),
+			Problems: func(s sdk.ResourceSpec) []sdk.Problem {
+				_, spec := wantedCluster(tableOf(""), s)
+				return spec.Problems()
+			},
 			Refused: "a cluster is provisioned: others' tasks, capacity and settings hang on it; use your infrastructure tool"},
 	}
 }
 
 var _ sdk.ResourceDriver = (*provider)(nil)
 
-func (p *provider) table() resource.Table {
-	return resource.Table{Provider: p.name, Types: resourceTypes()}
+func tableOf(provider string) resource.Table {
+	return resource.Table{Provider: provider, Types: resourceTypes()}
 }
+
+func (p *provider) table() resource.Table { return tableOf(p.name) }
 
 // CreateResource implements sdk.ResourceDriver.
 func (p *provider) CreateResource(ctx context.Context, r sdk.CreateResourceRequest) (sdk.CreateResourceResult, error) {

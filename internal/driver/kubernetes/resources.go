@@ -24,6 +24,10 @@ func resourceTypes() []sdk.ResourceType {
 	return []sdk.ResourceType{{Type: typeNamespace, Doc: "A namespace of the cluster.",
 		Verbs:   []sdk.ResourceVerb{sdk.VerbRead, sdk.VerbDiff, sdk.VerbHealth},
 		Refused: "a namespace is provisioned: deleting one deletes all that is in it; use kubectl or your infrastructure tool",
+		Problems: func(s sdk.ResourceSpec) []sdk.Problem {
+			_, spec := wantedNamespace(tableOf(""), s)
+			return spec.Problems()
+		},
 		Config: sdk.Schema{Fields: []sdk.SchemaField{
 			{Name: "labels", Type: sdk.TypeMap, Doc: "Labels that it has; others aren't compared."},
 		}}}}
@@ -41,9 +45,11 @@ type namespaceOutputs struct {
 
 var _ sdk.ResourceDriver = (*provider)(nil)
 
-func (p *provider) table() resource.Table {
-	return resource.Table{Provider: p.name, Types: resourceTypes()}
+func tableOf(provider string) resource.Table {
+	return resource.Table{Provider: provider, Types: resourceTypes()}
 }
+
+func (p *provider) table() resource.Table { return tableOf(p.name) }
 
 // namespace reads a namespace's metadata. It is being deleted where that has a time:
 // https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/
@@ -83,14 +89,36 @@ func (p *provider) ReadResource(ctx context.Context, r sdk.ReadResourceRequest) 
 	return sdk.ReadResourceResult{Output: out}, err
 }
 
+func wantedNamespace(t resource.Table, s sdk.ResourceSpec) (namespaceConfig, *resource.Spec) {
+	var want namespaceConfig
+	spec := t.Decode(resource.OpDiff, s, &want)
+	if s.Name != "" && !isNamespaceName(s.Name) {
+		spec.Bad("name", s.Name, "is no name of a namespace: at most 63 small letters, digits and -, the first and the last a letter or digit")
+	}
+	return want, spec
+}
+
+// isNamespaceName goes by
+// https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
+func isNamespaceName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		alnum := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+		if !alnum && (c != '-' || i == 0 || i == len(s)-1) {
+			return false
+		}
+	}
+	return len(s) <= 63
+}
+
 // DiffResource implements sdk.ResourceDriver. It asks nobody.
 func (p *provider) DiffResource(ctx context.Context, r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
 	if err := ctx.Err(); err != nil {
 		return sdk.DiffResourceResult{}, p.fail(sdk.CodeOf(err), resource.OpDiff, err)
 	}
 	t := p.table()
-	var want namespaceConfig
-	if err := t.Decode(resource.OpDiff, r.Desired, &want).Err(); err != nil {
+	want, spec := wantedNamespace(t, r.Desired)
+	if err := spec.Err(); err != nil {
 		return sdk.DiffResourceResult{}, err
 	}
 	var have namespaceOutputs

@@ -99,10 +99,47 @@ func (t Table) Decode(op string, s sdk.ResourceSpec, into any) *Spec {
 	err := t.Types[i].Config.Decode("config", s.Config, into)
 	if errors.As(err, &wrong) {
 		out.problems = append(out.problems, wrong...)
+		// What stands beside a wrong member is looked at all the same.
+		if err := json.Unmarshal(without(s.Config, wrong), into); err != nil {
+			out.err = t.fail(sdk.InvalidArgument, op, "config", "%w", err)
+		}
 	} else {
 		out.err = err
 	}
 	return out
+}
+
+// without is a config less its members that have problems.
+func without(config json.RawMessage, wrong sdk.Problems) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(config, &members) != nil {
+		return json.RawMessage("{}")
+	}
+	for k := range members {
+		if wrongWith(wrong, "config."+k) {
+			delete(members, k)
+		}
+	}
+	return raw(members)
+}
+
+// wrongWith reports whether there are problems with a field, or with what is in it.
+func wrongWith(ps sdk.Problems, field string) bool {
+	return slices.ContainsFunc(ps, func(p sdk.Problem) bool {
+		rest, in := strings.CutPrefix(p.Field, field)
+		return in && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
+// Wrong reports whether something is wrong with a field, which then isn't read.
+func (s *Spec) Wrong(field string) bool { return wrongWith(s.problems, field) }
+
+// Problems returns all that is wrong.
+func (s *Spec) Problems() []sdk.Problem {
+	if s.err != nil {
+		return append(slices.Clone(s.problems), sdk.Problem{Field: "config", Message: s.err.Error(), Code: sdk.InvalidArgument})
+	}
+	return s.problems
 }
 
 // Bad adds what is wrong with a field's value, which may be empty.
