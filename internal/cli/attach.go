@@ -341,7 +341,7 @@ func tellOutcome(s *Streams, run ledger.Run, last *ledger.Attempt) {
 		s.note("run %s: the command can't be executed%s", short, messageWords(run))
 	default:
 		s.note("run %s: %s%s", short, stateWords(run), outcomeWords(run))
-		if remedy := reasonRemedy(run.Reason); remedy != "" {
+		if remedy := runRemedy(run); remedy != "" {
 			s.note("  to do: %s", forRun(remedy, run.ID))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/credential"
+	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/resource"
 	"github.com/windlass-run/windlass/internal/runner"
@@ -272,6 +273,19 @@ func findEntry(id string) (Entry, bool) {
 		}
 	}
 	return Entry{}, false
+}
+
+// runRemedy says what to do about a run. One that didn't start in time has the remedy of
+// what kept it from starting, where that is told: more time seldom is one.
+func runRemedy(r ledger.Run) string {
+	switch why := control.PendingReason(r); why {
+	case sdk.ReasonImagePull:
+		return "check the image's name, and the provider's credentials for its registry; raise --start-timeout only for an image that takes so long to pull"
+	case "", sdk.ReasonUnknown, sdk.ReasonQueued, sdk.ReasonStartTimeout:
+	default:
+		return reasonRemedy(why) + "; or raise --start-timeout"
+	}
+	return reasonRemedy(r.Reason)
 }
 
 // reasonRemedy says what to do about a run that has a reason.

@@ -262,7 +262,7 @@ func nextFor(r ledger.Run, removed bool) []string {
 	var out []string
 	if r.State.Terminal() {
 		if r.State != sdk.StateSucceeded {
-			if remedy := reasonRemedy(r.Reason); remedy != "" && !strings.Contains(remedy, "windlass logs") {
+			if remedy := runRemedy(r); remedy != "" && !strings.Contains(remedy, "windlass logs") {
 				out = append(out, forRun(remedy, r.ID))
 			}
 		}
@@ -273,7 +273,7 @@ func nextFor(r ledger.Run, removed bool) []string {
 	}
 	if control.Silent(r) && r.State != sdk.StateUnknown {
 		out = append(out, "windlass provider check tells whether the provider answers")
-	} else if remedy := reasonRemedy(r.Reason); remedy != "" && r.Reason != sdk.ReasonQueued {
+	} else if remedy := runRemedy(r); remedy != "" && r.Reason != sdk.ReasonQueued {
 		out = append(out, forRun(remedy, r.ID))
 	}
 	return append(out, "windlass logs -f "+id, "windlass wait "+id, "windlass cancel "+id)

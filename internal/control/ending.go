@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -214,6 +215,25 @@ func (r *runner) pendingWords() string {
 		return string(a.Reason)
 	}
 	return string(a.Reason) + ": " + a.Message
+}
+
+// startedNot begins the words of a run that reached its start time-out, before the time
+// and why it waited.
+const startedNot = "did not start within "
+
+// PendingReason returns why a run that reached its start time-out had waited, as the
+// backend had told; empty where it hadn't.
+func PendingReason(r ledger.Run) sdk.Reason {
+	rest, ok := strings.CutPrefix(r.Message, startedNot)
+	if r.Reason != sdk.ReasonStartTimeout || !ok {
+		return ""
+	}
+	_, why, _ := strings.Cut(rest, ": ")
+	name, _, _ := strings.Cut(why, ": ")
+	if _, ok := sdk.Reason(name).Rule(); !ok {
+		return ""
+	}
+	return sdk.Reason(name)
 }
 
 // sendCancel makes one cancel call and records what it achieved. Its failure

@@ -349,6 +349,9 @@ func TestStartTimeoutSaysWhy(t *testing.T) {
 			if run.Message != c.want {
 				t.Errorf("taken up %t: %q, want %q", takenUp, run.Message, c.want)
 			}
+			if got := control.PendingReason(run); got != c.why {
+				t.Errorf("it waited for %q, want %q", got, c.why)
+			}
 			w.sound(id)
 		}
 	}

@@ -240,7 +240,7 @@ func (r *runner) judge(res sdk.JobStatusResult) outcome {
 		return outcome{sdk.StateFailed, sdk.ReasonTimedOut, fmt.Sprintf("ended after its time-out of %s", r.spec.Timeout)}
 	case sdk.ReasonStartTimeout:
 		if r.attempt().SeenRunning.IsZero() && res.StartedAt.IsZero() && res.ExitCode == nil {
-			msg := fmt.Sprintf("did not start within %s", r.spec.StartTimeout)
+			msg := startedNot + r.spec.StartTimeout.String()
 			if r.ending.pending != "" {
 				msg += ": " + r.ending.pending
 			}
