@@ -203,6 +203,9 @@ func TestRunnerServe(t *testing.T) {
 		t.Errorf("verify: exit %d", code)
 	}
 	s.stop(syscall.SIGTERM)
+	if !strings.Contains(s.errs.String(), "stopping: no more jobs are taken, and there is none to wait for") {
+		t.Errorf("no word of the stop: %s", s.errs.String())
+	}
 	for _, canary := range []string{"canary-of-the-runner", "canary-of-another", runnerToken} {
 		if strings.Contains(s.errs.String()+log, canary) {
 			t.Errorf("%s is in the log or the ledger", canary)
@@ -288,7 +291,7 @@ func TestF11RunnerKilled(t *testing.T) {
 	}()
 	testwait.Until(t, soon, "output", func() bool { return out.out.String() == "up\n" })
 	s.stop(syscall.SIGKILL)
-	if err := testwait.Receive(t, soon, "the call's end", ended); sdk.CodeOf(err) != sdk.Unavailable {
+	if err := testwait.Receive(t, soon, "the call's end", ended); sdk.CodeOf(err) != sdk.Unknown || !strings.Contains(err.Error(), "may have run") {
 		t.Errorf("got %v", err)
 	}
 	s.start()

@@ -123,6 +123,10 @@ func TestF77StepCancel(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 130 {
 			t.Errorf("%s: exit %d: %s", name, code, errs.String())
 		}
+		far := name == "remote runner"
+		if got := errs.String(); far != strings.Contains(got, "proves that at its own side") || far == strings.Contains(got, "waiting for proof") {
+			t.Errorf("%s: %s", name, got)
+		}
 		s.settled(name)
 	}
 	var v struct {
@@ -162,9 +166,16 @@ func TestStepStrict(t *testing.T) {
 		if out, code := s.do("step", "run", "f.yaml"); code != 7 || out != "read-only\nlo\n" {
 			t.Errorf("%s: exit %d, %q", name, code, out)
 		}
+		for command, want := range map[string]int{"no-such-program": 127, "/etc": 126} {
+			s.write("f.yaml", oneStep(place+", command: ["+command+"]"))
+			out, code := s.do("step", "run", "--json", "f.yaml")
+			if code != want || !strings.Contains(out, `"exit_code":null`) {
+				t.Errorf("%s on %s: exit %d, %s", command, name, code, out)
+			}
+		}
 	}
 	for config, want := range map[string]int{
-		"command: [no-such-program]": 127, "command: [/etc]": 126, "network: host": 125, "memory_limit: 512Mi": 125,
+		"network: host": 125, "memory_limit: 512Mi": 125,
 		"command: [sh, -c, 'exit 3'], fail_on_error: false": 0,
 	} {
 		s.write("f.yaml", oneStep(config))

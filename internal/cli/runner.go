@@ -57,8 +57,8 @@ secrets. Without either it doesn't start.
 
 Every job stands in the ledger, with its client as actor. One whose caller leaves
 is cancelled. At the first Ctrl-C or SIGTERM the runner takes no more jobs, cancels
-those that it has and waits for proof that they are gone; the second leaves at
-once, and the next start cancels what is left.
+those that it has and waits, without a bound, for proof that they are gone; the
+second leaves at once, and the next start cancels what is left.
 
 When it listens, the line "ready" is printed; the address and the log go to stderr.`,
 		Example: `  windlass runner serve --tls-cert server.pem --tls-key server-key.pem --client-ca ca.pem
@@ -121,7 +121,8 @@ func (o *runnerServeOptions) run(ctx context.Context) (err error) {
 			Err: errors.New("its jobs get this command's folder and environment, and no sandbox"), Remedy: "serve a provider of containers, such as docker"}
 	}
 	r := runner.Options{Provider: o.on, CertFile: o.path(o.cert), KeyFile: o.path(o.key), ClientCAFile: o.path(o.ca), MaxJobs: o.maxJobs, Actor: c.Actor,
-		Log: slog.New(slog.NewTextHandler(redacting{o.f.Streams}, nil)), Redact: o.f.Streams.redact}
+		Log: slog.New(slog.NewTextHandler(redacting{o.f.Streams}, nil)), Redact: o.f.Streams.redact,
+		Stopping: func(jobs int) { o.f.Streams.note("%s", stopWords(jobs)) }}
 	if o.clients != "" {
 		if r.Clients, err = runner.ReadClients(o.path(o.clients), o.f.Env.Lookup); err != nil {
 			return err
@@ -162,6 +163,15 @@ func (o *runnerServeOptions) run(ctx context.Context) (err error) {
 		return errors.Join(err, lis.Close())
 	}
 	return server.Serve(ctx, lis)
+}
+
+// stopWords say what a runner that is being stopped waits for.
+func stopWords(jobs int) string {
+	if jobs == 0 {
+		return "stopping: no more jobs are taken, and there is none to wait for"
+	}
+	return fmt.Sprintf("stopping: no more jobs are taken; cancelling %s and waiting, without a bound, for proof that nothing is left; a second signal leaves at once, and the next start cancels what is left",
+		count(jobs, "job", "jobs"))
 }
 
 // path is a file's from the folder of the command; none stays none.

@@ -49,7 +49,8 @@ stderr as it comes; what Windlass has to say goes to stderr.
 
 A step that fails ends the file, unless its fail_on_error is false. The first
 Ctrl-C, SIGTERM or hang-up cancels the step that runs and waits for proof that
-it is gone; the second leaves at once.
+it is gone; the second leaves at once. A remote runner cancels and proves at its
+own side: its call ends at once.
 
 Exit codes: 0 when all steps ran; else that of the step that ended the file, as
 windlass run would end: its own, 124 when its time-out passed, 126 and 127 when
@@ -91,7 +92,7 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 		}
 		return o.f.openJobs(ctx, places.Jobs, show.progress)
 	}
-	stop := newStepStop(o.f.Streams)
+	stop := newStepStop(o.f.Streams, show.remote)
 	ctx, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer leave(nil)
 	o.f.interrupts.handle(func(n int, sig os.Signal) {
@@ -108,7 +109,7 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 	case err == nil:
 		return withExit(stepExit(all))
 	case errors.Is(err, errLeft):
-		o.left(err)
+		o.left(err, show.remote())
 		return exitError{ExitInterrupted}
 	}
 	var failed *step.Failure
@@ -119,9 +120,13 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 }
 
 // left says how to find the run of the step that was left behind.
-func (o *stepRunOptions) left(err error) {
+func (o *stepRunOptions) left(err error, remote bool) {
 	var failed *step.Failure
 	if !errors.As(err, &failed) {
+		return
+	}
+	if remote {
+		o.f.Streams.note("left step %s; its runner cancels it and proves that at its own side: windlass ps -a on its machine tells", failed.Step)
 		return
 	}
 	if failed.Run.IsZero() {
@@ -182,14 +187,18 @@ func (e *stepFailed) Unwrap() error { return e.err }
 
 // stepStop is the first wish to end.
 type stepStop struct {
-	s    *Streams
-	c    chan struct{}
-	once sync.Once
-	mu   sync.Mutex
-	sig  string
+	s *Streams
+	// remote reports whether the step that runs does so on a remote runner.
+	remote func() bool
+	c      chan struct{}
+	once   sync.Once
+	mu     sync.Mutex
+	sig    string
 }
 
-func newStepStop(s *Streams) *stepStop { return &stepStop{s: s, c: make(chan struct{})} }
+func newStepStop(s *Streams, remote func() bool) *stepStop {
+	return &stepStop{s: s, remote: remote, c: make(chan struct{})}
+}
 
 func (p *stepStop) signal(sig os.Signal) {
 	p.mu.Lock()
@@ -199,7 +208,11 @@ func (p *stepStop) signal(sig os.Signal) {
 		if sig == os.Interrupt && p.s.InTerminal {
 			p.s.midLine.Store(true) // the terminal has shown ^C
 		}
-		p.s.note("%s: cancelling the step and waiting for proof that it is gone; once more leaves at once", signalName(sig))
+		how := "cancelling the step and waiting for proof that it is gone; once more leaves at once"
+		if p.remote() {
+			how = "ending the call of the step; its runner cancels it and proves that at its own side"
+		}
+		p.s.note("%s: %s", signalName(sig), how)
 		close(p.c)
 	})
 }
@@ -228,7 +241,8 @@ func (f *Factory) places() (p sandbox.Places, done func(), err error) {
 			return p, nil, err
 		}
 		d := drivers[x.Kind]
-		p.Providers = append(p.Providers, sandbox.Provider{Name: name, Kind: x.Kind, NoImage: d.Guarantees.NoImage, Support: d.Support})
+		p.Providers = append(p.Providers, sandbox.Provider{Name: name, Kind: x.Kind, NoImage: d.Guarantees.NoImage, Support: d.Support,
+			Combined: d.Kind != "" && !d.Guarantees.Logs.Apart})
 	}
 	var mu sync.Mutex
 	dialled := map[string]*runner.Environment{}

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -191,6 +192,45 @@ func TestStepInterrupts(t *testing.T) {
 	}
 	if s := w.err.String(); !strings.Contains(s, "windlass status "+id.Short()) || len(w.engine.submitted) != 1 {
 		t.Errorf("%d steps, stderr %s", len(w.engine.submitted), s)
+	}
+}
+
+// TestStepInterruptsFar: of a step on a remote runner nobody speaks of proof, and a call
+// that never reached it is told as one.
+func TestStepInterruptsFar(t *testing.T) {
+	w := newWorld(t)
+	mute, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mute.Close() }()
+	file := "runners: {far: {address: '" + mute.Addr().String() + "', token_env: FAR_TOKEN}}\n"
+	if err := os.WriteFile(filepath.Join(w.dir, config.FileName), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.env["FAR_TOKEN"] = "0123456789abcdef-canary"
+	i := &interrupts{now: time.Now}
+	done := make(chan int, 1)
+	path := w.steps("image: i, exec_env: far")
+	w.start(func(f *Factory) { f.interrupts = i })
+	go func() { done <- run(t.Context(), w.f, []string{"step", "run", path}) }()
+	c, err := mute.Accept() // the step has begun
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	i.deliver(os.Interrupt)
+	if got := testwait.Receive(t, soon, "exit", done); got != ExitInterrupted {
+		t.Errorf("exit %d", got)
+	}
+	s := w.err.String()
+	for _, want := range []string{"Ctrl-C: ending the call of the step; its runner cancels it and proves that at its own side", "f.yaml:2: step s0: exec on far: cancelled before the runner was reached; nothing was sent"} {
+		if !strings.Contains(s, want) {
+			t.Errorf("%q isn't in\n%s", want, s)
+		}
+	}
+	if strings.Contains(s, "waiting for proof") {
+		t.Error(s)
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
@@ -34,11 +35,16 @@ type stepShow struct {
 	file  *step.File
 	lines bool
 	out   *sink
+	// far is whether the step that runs does so on a remote runner.
+	far atomic.Bool
 }
+
+func (s *stepShow) remote() bool { return s.far.Load() }
 
 // Begin implements step.Show.
 func (s *stepShow) Begin(p *step.Step, env string) sandbox.Output {
 	w := &stepOutput{show: s, step: p, env: env}
+	s.far.Store(!p.Choice.ThroughEngine())
 	if s.lines {
 		s.event(Event{Event: eventStepBegin, Step: &StepView{Name: p.Name, Env: env}})
 	} else {
@@ -91,9 +97,9 @@ func (s *stepShow) failed(p *step.Step, o *step.Output) string {
 	case o.State == sdk.StateCancelled:
 		how = "was cancelled"
 	case o.NotFound:
-		how = "the command wasn't found"
+		how = "the command wasn't found" + because(o.Message)
 	case o.NotExecutable:
-		how = "the command can't be executed"
+		how = "the command can't be executed" + because(o.Message)
 	case o.State == sdk.StateFailed && o.ExitCode != nil && *o.ExitCode != 0 && (o.Reason == "" || o.Reason == sdk.ReasonNonzeroExit):
 		how = fmt.Sprintf("failed with exit code %d", *o.ExitCode)
 	case o.Reason != "":

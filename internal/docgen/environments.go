@@ -103,7 +103,7 @@ func supported(s sdk.FieldSupport) string {
 // stepErrors lists the errors that steps and their environments bring.
 func stepErrors() string {
 	ids := []string{step.ErrFile, step.ErrTemplate, sandbox.ErrRefused, sandbox.ErrNoEnvironment, sandbox.ErrNoPlace, step.ErrBackend, config.ErrUnknownRunner, "runner.no-token",
-		runner.ErrTLS, runner.ErrUnknown, runner.ErrSecret, runner.ErrFull, runner.ErrStopping, runner.ErrNoCode, runner.ErrEnded, runner.ErrReach, runner.ErrOutput, runner.ErrWire}
+		runner.ErrTLS, runner.ErrUnknown, runner.ErrSecret, runner.ErrFull, runner.ErrStopping, runner.ErrNoCode, runner.ErrNotFound, runner.ErrNotExecutable, runner.ErrGivenUp, runner.ErrEnded, runner.ErrReach, runner.ErrOutput, runner.ErrWire}
 	var rows [][]string
 	for _, e := range cli.Catalog() {
 		if slices.Contains(ids, e.ID) {

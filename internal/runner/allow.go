@@ -32,6 +32,15 @@ func newAllowList(grants []string) (allowList, error) {
 	return a, nil
 }
 
+// checkGrant returns what is wrong with a grant.
+func checkGrant(grant string) error {
+	a, err := newAllowList(nil)
+	if err != nil {
+		return err
+	}
+	return a.add(grant)
+}
+
 func (a allowList) add(grant string) error {
 	folder, isFolder := strings.CutSuffix(grant, below)
 	if isFolder {

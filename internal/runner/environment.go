@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/windlass-run/windlass/internal/sandbox"
@@ -110,6 +112,9 @@ func (e *Environment) Close() error { return e.conn.Close() }
 // Name implements sandbox.Environment.
 func (e *Environment) Name() string { return e.name }
 
+// Combined implements sandbox.Environment.
+func (*Environment) Combined() bool { return false }
+
 // notCarried is why a value is refused that the wire has no place for.
 const notCarried = "a remote runner's protocol has no place for it"
 
@@ -192,39 +197,58 @@ func (e *Environment) Exec(ctx context.Context, r sandbox.Request) (sandbox.Resu
 			}
 		})
 	}
-	code, err := e.stream(call, r)
-	if err != nil {
-		return sandbox.Result{}, e.failure(ctx, call, err)
+	req := requestOf(r.Exec)
+	res := sandbox.Result{State: sdk.StateSucceeded, Profile: sdk.Profile(req.GetProfile())}
+	code, sent, err := e.stream(call, req, r.Output, &res.Profile)
+	if err == nil {
+		res.ExitCode = &code
+	} else if err = e.failure(ctx, call, sent, err); !notRunnable(err, &res) {
+		return sandbox.Result{}, err
 	}
-	res := sandbox.Result{State: sdk.StateSucceeded, ExitCode: &code, Profile: r.Exec.Profile, Duration: time.Since(begun)}
-	if res.Profile == sdk.ProfileUnset {
-		res.Profile = sdk.ProfileStrict
-	}
-	if code != 0 {
+	if res.ExitCode == nil || code != 0 {
 		res.State = sdk.StateFailed
 	}
+	res.Duration = time.Since(begun)
 	return res, nil
 }
 
-// stream makes the call and passes its output on, to the first exit code.
-func (e *Environment) stream(ctx context.Context, r sandbox.Request) (int, error) {
-	s, err := e.client.Exec(ctx, requestOf(r.Exec))
+// notRunnable reports an end that is one of the command and no failure of the call:
+// that it isn't there, or is no program. It has no code, since no process had one.
+func notRunnable(err error, res *sandbox.Result) bool {
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.ID != ErrNotFound && e.ID != ErrNotExecutable {
+		return false
+	}
+	res.NotFound, res.NotExecutable, res.Message = e.ID == ErrNotFound, e.ID == ErrNotExecutable, e.Err.Error()
+	return true
+}
+
+// stream makes the call and passes its output on, to the first exit code. The
+// profile becomes the one that the runner tells, where it tells one. sent is false
+// where nothing of the call has reached the runner.
+func (e *Environment) stream(ctx context.Context, req *sandboxpb.SandboxExecRequest, to sandbox.Output, profile *sdk.Profile) (code int, sent bool, err error) {
+	s, err := e.client.Exec(ctx, req)
 	if err != nil {
-		return 0, err
+		// gRPC returns an error here only where it got no connection for the call, or
+		// none that took it; what fails later comes from Recv.
+		return 0, false, err
+	}
+	if h, err := s.Header(); err == nil {
+		*profile = lowered(h, *profile, to)
 	}
 	listening := true
-	write := func(to sdk.Stream, data []byte) {
+	write := func(stream sdk.Stream, data []byte) {
 		if listening && len(data) > 0 {
-			listening = r.Output.Write(to, data) == nil
+			listening = to.Write(stream, data) == nil
 		}
 	}
 	for {
 		m, err := s.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			return 0, &sdk.Error{Code: sdk.Unknown, ID: ErrNoCode, Err: errors.New("the stream ended without an exit code, so what became of the command isn't known")}
+			return 0, true, &sdk.Error{Code: sdk.Unknown, ID: ErrNoCode, Err: errors.New("the stream ended without an exit code, so what became of the command isn't known")}
 		case err != nil:
-			return 0, err
+			return 0, true, err
 		}
 		switch c := m.GetChunk().(type) {
 		case *sandboxpb.SandboxExecChunk_Stdout:
@@ -232,11 +256,22 @@ func (e *Environment) stream(ctx context.Context, r sandbox.Request) (int, error
 		case *sandboxpb.SandboxExecChunk_Stderr:
 			write(sdk.StreamStderr, c.Stderr)
 		case *sandboxpb.SandboxExecChunk_ExitCode:
-			return int(c.ExitCode), nil
+			return int(c.ExitCode), true, nil
 		default:
-			return 0, &sdk.Error{Code: sdk.Unknown, ID: ErrNoCode, Err: errors.New("the runner sent a message that is neither output nor an exit code")}
+			return 0, true, &sdk.Error{Code: sdk.Unknown, ID: ErrNoCode, Err: errors.New("the runner sent a message that is neither output nor an exit code")}
 		}
 	}
+}
+
+// lowered returns the profile that the runner has told of in its headers, and notes
+// where that isn't the one that was asked for. Other runners tell none.
+func lowered(h metadata.MD, asked sdk.Profile, to sandbox.Output) sdk.Profile {
+	told := h.Get(profileHeader)
+	if len(told) != 1 || !slices.Contains(sandbox.Profiles(), sdk.Profile(told[0])) || told[0] == string(asked) {
+		return asked
+	}
+	to.Note(fmt.Sprintf("security_profile is %s, and not %s: the runner gives this client no other", told[0], asked))
+	return sdk.Profile(told[0])
 }
 
 // requestOf is an execution on the wire: references go as they are.
@@ -259,7 +294,19 @@ func requestOf(x sandbox.Exec) *sandboxpb.SandboxExecRequest {
 
 // failure is a call's error as the caller of Exec sees it. A deadline of ours is
 // one, whatever the wire says of it, and never worth a new try by itself.
-func (e *Environment) failure(ctx, call context.Context, err error) error {
+func (e *Environment) failure(ctx, call context.Context, sent bool, err error) error {
+	switch cause := context.Cause(call); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("exec on %s: %w", e.name, context.Cause(ctx))
+	case passed(ctx):
+		return fmt.Errorf("exec on %s: %w", e.name, context.DeadlineExceeded)
+	case errors.Is(cause, errStopped) && sent:
+		return e.ended(sdk.Canceled, "cancelled")
+	case errors.Is(cause, errStopped):
+		return &sdk.Error{Code: sdk.Canceled, Op: "exec on " + e.name, Err: errors.New("cancelled before the runner was reached; nothing was sent")}
+	case (errors.Is(cause, errTimedOut) || passed(call)) && sent:
+		return e.ended(sdk.DeadlineExceeded, "the time-out has passed")
+	}
 	out := &sdk.Error{Code: codeFrom(err), Op: "exec on " + e.name, Err: err}
 	var own *sdk.Error
 	if errors.As(err, &own) {
@@ -267,19 +314,37 @@ func (e *Environment) failure(ctx, call context.Context, err error) error {
 	} else if st, ok := status.FromError(err); ok {
 		out.ID, out.Err = named(st.Message())
 	}
-	switch cause := context.Cause(call); {
-	case ctx.Err() != nil:
-		return fmt.Errorf("exec on %s: %w", e.name, context.Cause(ctx))
-	case passed(ctx):
-		return fmt.Errorf("exec on %s: %w", e.name, context.DeadlineExceeded)
-	case errors.Is(cause, errStopped):
-		out.Code, out.ID, out.Err = sdk.Canceled, ErrEnded, errors.New("cancelled; the runner was told, and ends the command")
-	case errors.Is(cause, errTimedOut), passed(call):
-		out.Code, out.ID, out.Err = sdk.DeadlineExceeded, ErrEnded, errors.New("the time-out has passed; the runner was told, and ends the command")
-	case out.Code == sdk.Unavailable && out.ID == "":
-		out.ID, out.Remedy = ErrReach, "check that the runner is up, its address, and the certificates of both sides"
+	switch {
+	case out.ID != "":
+	case !sent && (out.Code == sdk.Unavailable || passed(call)):
+		out.Code, out.ID, out.Remedy = sdk.Unavailable, ErrReach, "check that the runner is up, its address, and the certificates of both sides"
+		out.Err = fmt.Errorf("nothing was sent: %w", out.Err)
+	case sent && !refusal(out.Code):
+		out.Err = fmt.Errorf("the call broke off without an exit code, and the command may have run: %w", out.Err)
+		out.Code, out.ID, out.Remedy = sdk.Unknown, ErrNoCode, lookThere
 	}
 	return out
+}
+
+// lookThere is where the outcome stands that the wire didn't bring.
+const lookThere = "look for its run on the runner's machine, with windlass ps -a; nothing is sent again"
+
+// ended is the end of a call that we gave up. That the runner has heard of it isn't
+// known here, nor what has become of the command since.
+func (e *Environment) ended(code sdk.Code, why string) error {
+	return &sdk.Error{Code: code, Op: "exec on " + e.name, ID: ErrGivenUp,
+		Err:    errors.New(why + ": the call was ended, and the runner cancels the command and proves that at its own side"),
+		Remedy: "windlass ps -a on the runner's machine tells what became of it"}
+}
+
+// refusal reports a class by which a runner says that it has not begun. All others
+// are also those of connections that break, and of servers that die.
+func refusal(c sdk.Code) bool {
+	switch c {
+	case sdk.InvalidArgument, sdk.NotFound, sdk.PermissionDenied, sdk.Unauthenticated, sdk.FailedPrecondition, sdk.OutOfRange, sdk.Unimplemented:
+		return true
+	}
+	return false
 }
 
 // namedWords are a runner's words with a name for `windlass explain` at their end, as

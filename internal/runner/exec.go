@@ -9,11 +9,17 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/sandboxpb"
 )
+
+// profileHeader is a header of an answer, beside the protocol's messages: the profile
+// that the job got, which may be stricter than the one that was asked for. Who
+// doesn't know it misses nothing that the protocol has.
+const profileHeader = "windlass-security-profile"
 
 // secretPrefix begins a variable's value that is a reference.
 const secretPrefix = "secret://"
@@ -24,7 +30,7 @@ var _ sandboxpb.SandboxExecServiceServer = (*Server)(nil)
 // call's end, whatever ended it, is the job's; a call that the caller gave up
 // returns when the job is proven to be gone.
 func (s *Server) Exec(req *sandboxpb.SandboxExecRequest, stream grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error {
-	return s.status(s.exec(stream.Context(), req, stream.Send))
+	return s.status(s.exec(stream.Context(), req, stream.Send), req)
 }
 
 func (s *Server) exec(ctx context.Context, req *sandboxpb.SandboxExecRequest, send func(*sandboxpb.SandboxExecChunk) error) error {
@@ -42,20 +48,23 @@ func (s *Server) exec(ctx context.Context, req *sandboxpb.SandboxExecRequest, se
 	if deadline, ok := ctx.Deadline(); ok {
 		spec.Timeout = timeoutOf(time.Until(deadline))
 	}
+	if !s.begin() {
+		return stoppingError()
+	}
 	release, err := s.places.take(acc.Client)
 	if err != nil {
+		s.done()
 		log.Warn("refused a job", "err", err)
 		return err
 	}
 	defer release()
-	if !s.begin() {
-		return stoppingError()
-	}
 	j, err := s.submit(ctx, spec, acc.Name, log)
 	if err != nil {
-		s.jobs.Done()
+		s.done()
 		return err
 	}
+	// A caller that has left by now is found by the first of its output.
+	_ = grpc.SendHeader(ctx, metadata.Pairs(profileHeader, string(spec.Profile)))
 	j.log.Info("job begins", "image", spec.Image, "asked", req.GetProfile(), "profile", spec.Profile)
 	return j.see(ctx, send)
 }

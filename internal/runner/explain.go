@@ -17,6 +17,12 @@ const (
 	ErrListen   = "runner.listen"
 	ErrEnded    = "runner.job-ended"
 	ErrReach    = "runner.unreachable"
+	// ErrGivenUp: the caller itself ended the call.
+	ErrGivenUp = "runner.given-up"
+	// ErrNotFound and ErrNotExecutable are ends of a command, which a caller of ours
+	// gets as 127 and 126.
+	ErrNotFound      = "runner.command-not-found"
+	ErrNotExecutable = "runner.command-not-executable"
 )
 
 // Explanation is what an error name of this package means.
@@ -56,8 +62,8 @@ func Explanations() []Explanation {
 		{ErrBusy, "Another runner serves this provider from the same state folder.",
 			"One is enough: it takes several jobs at a time.",
 			"Use that one, or name another state folder by WINDLASS_STATE."},
-		{ErrNoCode, "The remote runner's stream ended without an exit code, so what became of the command isn't known.",
-			"It is never a success.",
+		{ErrNoCode, "The call of a remote runner ended without an exit code, so what became of the command isn't known.",
+			"The connection broke, or the runner died: the command may have run, to its end or in part. It is never a success, and isn't sent again.",
 			"The runner's own ledger tells: windlass ps -a on its machine."},
 		{ErrOutput, "The job ended, and a part of its output didn't reach the caller.",
 			"The wire can't say so beside an exit code, so the call fails.",
@@ -71,8 +77,17 @@ func Explanations() []Explanation {
 		{ErrEnded, "The job ended at the runner without an exit code of its own.",
 			"It was cancelled there, its time-out passed, it never started, or it was lost: the message says which.",
 			"The runner's own ledger has more: windlass ps -a on its machine."},
-		{ErrReach, "The remote runner doesn't answer, or not as a runner does.",
+		{ErrReach, "The remote runner can't be reached: nothing of the call was sent.",
 			"It is down, its address in windlass.yaml isn't its own, or the certificates of the two sides don't fit.",
-			"See to that; a call is never sent twice."},
+			"See to that, and run the file again."},
+		{ErrGivenUp, "The call of a remote runner was ended from here, by Ctrl-C or the step's time-out.",
+			"A runner cancels the command when its caller leaves, and proves that at its own side: the protocol has no word of it.",
+			"windlass ps -a on the runner's machine tells what became of the command."},
+		{ErrNotFound, "The runner found no such command in the image.",
+			"Nothing has run. At the caller the exit code is 127, as of a command on this machine.",
+			"Correct the command's name, or take an image that has it."},
+		{ErrNotExecutable, "The command is there and can't be executed.",
+			"It is a folder, no program, or may not be executed. Nothing has run. At the caller the exit code is 126.",
+			"Name a program, or make the file executable in the image."},
 	}
 }

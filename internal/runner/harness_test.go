@@ -293,6 +293,7 @@ type output struct {
 	first    chan struct{}
 	once     sync.Once
 	fail     error
+	notes    []string
 }
 
 func newOutput() *output { return &output{first: make(chan struct{}, 1)} }
@@ -309,8 +310,8 @@ func (o *output) Write(s sdk.Stream, data []byte) error {
 	return o.fail
 }
 
-func (o *output) Note(string)    {}
-func (o *output) Started(sdk.ID) {}
+func (o *output) Note(text string) { o.notes = append(o.notes, text) }
+func (o *output) Started(sdk.ID)   {}
 
 func (o *output) texts() (string, string) {
 	o.mu.Lock()

@@ -29,7 +29,7 @@ func (j *job) see(ctx context.Context, send func(*sandboxpb.SandboxExecChunk) er
 	defer leave()
 	over, gone := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer j.s.jobs.Done()
+		defer j.s.done()
 		defer close(gone)
 		j.guard(follow, ctx, over)
 	}()
@@ -41,7 +41,7 @@ func (j *job) see(ctx context.Context, send func(*sandboxpb.SandboxExecChunk) er
 		return err
 	}
 	close(over)
-	code, err := j.outcome(run, whole)
+	code, err := j.outcome(run, whole, j.exec(ctx))
 	if err != nil {
 		j.log.Info("job ended without a code for the caller", "state", run.State, "reason", run.Reason, "err", err)
 		return err
@@ -95,9 +95,22 @@ func (j *job) finish(ctx context.Context) {
 	j.log.Info("nothing of the job is left to do", "state", run.State)
 }
 
+// exec is why the job's command could not be run, as sdk.RawExec has it; empty where
+// the backend hasn't proven that.
+func (j *job) exec(ctx context.Context) string {
+	all, err := j.s.o.Runs.Attempts(ctx, j.id)
+	if err != nil {
+		j.log.Error("why the job ended can't be read whole", "err", err)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1].Raw[sdk.RawExec]
+}
+
 // outcome is the exit code that a caller is told, or why there is none. A code of
 // 0 is told of a success alone.
-func (j *job) outcome(run ledger.Run, whole bool) (int32, error) {
+func (j *job) outcome(run ledger.Run, whole bool, exec string) (int32, error) {
 	short := run.ID.Short()
 	fail := func(code sdk.Code, id, format string, args ...any) (int32, error) {
 		return 0, &sdk.Error{Code: code, Op: "exec", ID: id, Err: fmt.Errorf("run %s: "+format, append([]any{short}, args...)...)}
@@ -126,7 +139,12 @@ func (j *job) outcome(run ledger.Run, whole bool) (int32, error) {
 		if run.Reason == sdk.ReasonTimedOut {
 			return fail(sdk.DeadlineExceeded, ErrEnded, "its time-out passed and it was ended")
 		}
-		if run.ExitCode != nil && *run.ExitCode != 0 {
+		switch {
+		case exec == sdk.ExecNotFound:
+			return fail(sdk.FailedPrecondition, ErrNotFound, "the command wasn't found: %s", run.Message)
+		case exec == sdk.ExecNotExecutable:
+			return fail(sdk.FailedPrecondition, ErrNotExecutable, "the command can't be executed: %s", run.Message)
+		case run.ExitCode != nil && *run.ExitCode != 0:
 			return int32(*run.ExitCode), nil // a process's code has 32 bits
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestStop(t *testing.T) {
 		close(stop)
 	}()
 	_, err := e.Exec(w.ctx(), sandbox.Request{Exec: exec("echo up; hang"), Output: out, Stop: stop, Why: func() string { return "Ctrl-C" }})
-	if !errors.Is(err, sdk.Canceled) {
+	if !errors.Is(err, sdk.Canceled) || idOf(err) != ErrGivenUp || !strings.Contains(err.Error(), "windlass ps -a on the runner's machine") {
 		t.Errorf("got %v", err)
 	}
 	if r := w.run(); r.State != sdk.StateCancelled || len(w.cloud.Jobs()) != 0 {
@@ -126,7 +127,7 @@ func TestTimeout(t *testing.T) {
 	// call.
 	for x.Timeout = 500 * time.Millisecond; len(w.runs()) == 0 && x.Timeout < patience; x.Timeout *= 2 {
 		_, err := e.Exec(w.ctx(), sandbox.Request{Exec: x, Output: newOutput()})
-		if !errors.Is(err, sdk.DeadlineExceeded) || sdk.IsRetryable(err) {
+		if idOf(err) != ErrReach && !errors.Is(err, sdk.DeadlineExceeded) || sdk.IsRetryable(err) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -157,7 +158,11 @@ func TestTimeoutOf(t *testing.T) {
 // proven to be gone; their callers are told why, and who comes late is refused.
 func TestServerStops(t *testing.T) {
 	w := newWorld(t)
-	s := w.serve(w.options())
+	o := w.options()
+	o.MaxJobs = 1 // who comes late is told of the stop, and not that there is no room
+	stopping := make(chan int, 1)
+	o.Stopping = func(jobs int) { stopping <- jobs }
+	s := w.serve(o)
 	e := w.client(s, "ci")
 	out := newOutput()
 	ended := make(chan error, 1)
@@ -169,12 +174,15 @@ func TestServerStops(t *testing.T) {
 	entered, release := w.cloud.Block(fake.OpCancelJob)
 	s.stop()
 	closed(t, "the cancel", entered)
+	if n := testwait.Receive(t, patience, "word of the stop", stopping); n != 1 {
+		t.Errorf("it waits for %d jobs", n)
+	}
 	select {
 	case <-s.over:
 		t.Error("it ended before its job was gone")
 	default:
 	}
-	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()}); sdk.CodeOf(err) != sdk.Unavailable {
+	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()}); sdk.CodeOf(err) != sdk.Unavailable || idOf(err) != ErrStopping {
 		t.Errorf("a late caller: %v", err)
 	}
 	release()

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -64,13 +65,14 @@ type Engine interface {
 
 var _ Engine = (*control.Engine)(nil)
 
-// Runs lists the ledger's runs.
+// Runs reads the ledger's runs.
 type Runs interface {
 	Runs(ctx context.Context, f ledger.RunFilter) iter.Seq2[ledger.Run, error]
+	Attempts(ctx context.Context, run sdk.ID) ([]ledger.Attempt, error)
 }
 
-// Options is what a server works with. All but Clients, MaxJobs, Mind, Log, IDs
-// and Redact is required, and ClientCAFile where no client has a token.
+// Options is what a server works with. All but Clients, MaxJobs, Mind, Log, IDs,
+// Redact and Stopping is required, and ClientCAFile where no client has a token.
 type Options struct {
 	Engine Engine
 	Runs   Runs
@@ -97,6 +99,9 @@ type Options struct {
 	Log  *slog.Logger
 	// Redact, when not nil, takes secret values out of what callers are told.
 	Redact func(text string) string
+	// Stopping, when not nil, is called once, as the server begins to stop: it waits
+	// for so many jobs, without a bound.
+	Stopping func(jobs int)
 }
 
 // Server runs jobs for its callers.
@@ -116,9 +121,10 @@ type Server struct {
 	stopping chan struct{}
 	stop     func()
 	// jobs are those that aren't proven to be gone. None is added under a
-	// closed stopping.
-	mu   sync.Mutex
-	jobs sync.WaitGroup
+	// closed stopping. count is their number.
+	mu    sync.Mutex
+	jobs  sync.WaitGroup
+	count int
 }
 
 // Check returns what is wrong with the options that concern who may call, before
@@ -182,13 +188,21 @@ func (s *Server) checkDoor() error {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "serve runner", ID: ErrNoDoor, Err: errors.New("nothing would tell who calls"),
 			Remedy: "give it --client-ca for certificates, or --clients with tokens"}
 	}
+	if s.o.ClientCAFile != "" {
+		return nil
+	}
+	var out []string
 	for name, acc := range s.door.accounts {
-		if s.o.ClientCAFile == "" && len(acc.Token.Reveal()) == 0 {
-			return &sdk.Error{Code: sdk.FailedPrecondition, Op: "serve runner", ID: ErrNoDoor, Err: fmt.Errorf("client %s has no token, and there is no client CA for its certificate", name),
-				Remedy: "give it a token, or the runner --client-ca"}
+		if len(acc.Token.Reveal()) == 0 {
+			out = append(out, name)
 		}
 	}
-	return nil
+	if len(out) == 0 {
+		return nil
+	}
+	slices.Sort(out)
+	return &sdk.Error{Code: sdk.FailedPrecondition, Op: "serve runner", ID: ErrNoDoor,
+		Err: fmt.Errorf("without a token, and without a client CA for a certificate, nothing lets these clients in: %s", strings.Join(out, ", ")), Remedy: "give them tokens, or the runner --client-ca"}
 }
 
 // serverTLS is TLS 1.3 with the newest certificate on disk. A client's
@@ -259,6 +273,9 @@ func (s *Server) Serve(ctx context.Context, lis net.Listener) error {
 	}
 	h.Shutdown()
 	s.stop()
+	if s.o.Stopping != nil {
+		s.o.Stopping(s.left())
+	}
 	s.jobs.Wait()
 	// All jobs are gone. What is left is to tell the callers, if they listen.
 	hard := time.AfterFunc(s.goodbye, g.Stop)
@@ -279,8 +296,24 @@ func (s *Server) begin() bool {
 		return false
 	default:
 		s.jobs.Add(1)
+		s.count++
 		return true
 	}
+}
+
+// done counts a job out that begin counted in.
+func (s *Server) done() {
+	s.mu.Lock()
+	s.count--
+	s.mu.Unlock()
+	s.jobs.Done()
+}
+
+// left is how many jobs aren't proven to be gone.
+func (s *Server) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
 }
 
 // cancelLeft cancels the jobs of a server that died: their callers are gone. It
@@ -299,7 +332,7 @@ func (s *Server) cancelLeft(ctx context.Context) error {
 		j := &job{s: s, id: run.ID, actor: s.o.Actor, log: s.o.Log.With("run", run.ID, "client", run.Actor)}
 		j.log.Info("cancelling what a runner that died left")
 		go func() {
-			defer s.jobs.Done()
+			defer s.done()
 			j.cancel(context.WithoutCancel(ctx), s.o.Actor, "the runner that served it has died")
 		}()
 	}

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,9 +19,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/joblog"
+	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/internal/ledger/sqlite"
 	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
@@ -293,12 +300,225 @@ func TestStreamWithoutCode(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, res, err)
 		}
 	}
-	for _, c := range []codes.Code{codes.Unavailable, codes.Internal, codes.DataLoss, codes.InvalidArgument, codes.PermissionDenied} {
+	for c, id := range map[codes.Code]string{codes.Unavailable: ErrNoCode, codes.Internal: ErrNoCode, codes.DataLoss: ErrNoCode, codes.Canceled: ErrNoCode,
+		codes.DeadlineExceeded: ErrNoCode, codes.ResourceExhausted: ErrNoCode, codes.InvalidArgument: "", codes.PermissionDenied: ""} {
 		_, err := w.scripted(func(grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error { return status.Error(c, "no") }).
 			Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()})
-		if int(sdk.CodeOf(err)) != int(c) || !strings.Contains(err.Error(), "exec on far: no") {
+		if idOf(err) != id || (id == "") != (int(sdk.CodeOf(err)) == int(c)) || !strings.Contains(err.Error(), ": no") || (id != "") != strings.Contains(err.Error(), "may have run") {
 			t.Errorf("%s: %v", c, err)
 		}
+	}
+}
+
+// TestBrokenStream: a connection that breaks when the runner has the call isn't one
+// that never came about: the command may have run. It is sent once.
+func TestBrokenStream(t *testing.T) {
+	w := newWorld(t)
+	for name, first := range map[string]bool{"at once": false, "after output": true} {
+		var calls atomic.Int32
+		cut := make(chan func(), 1)
+		e := w.scripted(func(s grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error {
+			calls.Add(1)
+			if first {
+				if err := s.Send(&sandboxpb.SandboxExecChunk{Chunk: &sandboxpb.SandboxExecChunk_Stdout{Stdout: []byte("up")}}); err != nil {
+					return err
+				}
+			}
+			(<-cut)()
+			<-s.Context().Done()
+			return nil
+		})
+		near, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		through := w.environment(ClientOptions{Name: "far", Address: near.Addr().String(), CAFile: w.ca.file})
+		var wg sync.WaitGroup
+		wg.Go(func() { cut <- relayOnce(t, near, e.conn.Target(), &wg) })
+		_, err = through.Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()})
+		if idOf(err) != ErrNoCode || sdk.CodeOf(err) != sdk.Unknown || sdk.IsRetryable(err) || !strings.Contains(err.Error(), "may have run") {
+			t.Errorf("%s: %q, %v", name, idOf(err), err)
+		}
+		wg.Wait()
+		if n := calls.Load(); n != 1 {
+			t.Errorf("%s: %d calls", name, n)
+		}
+	}
+}
+
+// relayOnce passes one connection on to an address, until it is cut.
+func relayOnce(t *testing.T, lis net.Listener, to string, wg *sync.WaitGroup) (cut func()) {
+	a, err := lis.Accept()
+	if err != nil {
+		t.Error(err)
+		return func() {}
+	}
+	b, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", to)
+	if err != nil {
+		t.Error(err)
+		return func() {}
+	}
+	wg.Go(func() { _, _ = io.Copy(a, b) })
+	wg.Go(func() { _, _ = io.Copy(b, a) })
+	return func() {
+		_ = lis.Close()
+		_ = a.Close()
+		_ = b.Close()
+	}
+}
+
+// TestUnreachable: a call of which nothing was sent says so, whatever kept the
+// connection from coming about; also when the step's time-out passes first.
+func TestUnreachable(t *testing.T) {
+	w := newWorld(t)
+	s := w.serve(w.options())
+	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.must(lis.Close()) })
+	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.must(closed.Close())
+	other := newAuthority(t, filepath.Join(w.dir, "other"))
+	for name, o := range map[string]ClientOptions{
+		"nobody listens":  {Address: closed.Addr().String(), CAFile: w.ca.file},
+		"another CA":      {Address: s.addr, CAFile: other.file},
+		"no certificate":  {Address: s.addr, CAFile: w.ca.file},
+		"nobody answers":  {Address: lis.Addr().String(), CAFile: w.ca.file},
+		"another address": {Address: s.addr, CAFile: w.ca.file, ServerName: "elsewhere"},
+	} {
+		o.Name = "far"
+		x := exec("true")
+		if name == "nobody answers" {
+			x.Timeout = 50 * time.Millisecond
+		}
+		_, err := w.environment(o).Exec(w.ctx(), sandbox.Request{Exec: x, Output: newOutput()})
+		if idOf(err) != ErrReach || sdk.CodeOf(err) != sdk.Unavailable || !strings.Contains(err.Error(), "nothing was sent") {
+			t.Errorf("%s: %q, %v", name, idOf(err), err)
+		}
+	}
+	stop := make(chan struct{})
+	close(stop)
+	_, err = w.environment(ClientOptions{Name: "far", Address: lis.Addr().String(), CAFile: w.ca.file}).Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput(), Stop: stop})
+	if !errors.Is(err, sdk.Canceled) || !strings.Contains(err.Error(), "nothing was sent") {
+		t.Errorf("got %v", err)
+	}
+	if n := len(w.runs()); n != 0 {
+		t.Errorf("%d runs", n)
+	}
+}
+
+// unrunnable is a ledger whose attempts say why their command could not be run.
+type unrunnable struct {
+	*sqlite.Store
+	why string
+}
+
+func (u unrunnable) Attempts(context.Context, sdk.ID) ([]ledger.Attempt, error) {
+	return []ledger.Attempt{{}, {Raw: map[string]string{sdk.RawExec: u.why}}}, nil
+}
+
+// TestCommandNotRunnable: that a command isn't there, or is no program, is an end of
+// the command and not of the call, as on every other environment. Nobody makes up a
+// code for it.
+func TestCommandNotRunnable(t *testing.T) {
+	for why, want := range map[string]sandbox.Result{
+		sdk.ExecNotFound:      {NotFound: true},
+		sdk.ExecNotExecutable: {NotExecutable: true},
+	} {
+		t.Run(why, func(t *testing.T) {
+			w := newWorld(t)
+			o := w.options()
+			o.Runs = unrunnable{w.store, why}
+			s := w.serve(o)
+			res, err := w.client(s, "ci").Exec(w.ctx(), sandbox.Request{Exec: exec("fail invalid_spec"), Output: newOutput()})
+			if err != nil || res.State != sdk.StateFailed || res.ExitCode != nil || res.NotFound != want.NotFound || res.NotExecutable != want.NotExecutable || res.Message == "" {
+				t.Errorf("%+v, %v", res, err)
+			}
+			stream, err := w.raw(s.addr, "ci").Exec(w.ctx(), &sandboxpb.SandboxExecRequest{Image: "img", Command: words("fail invalid_spec")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, code, _, err := everything(stream); status.Code(err) != codes.FailedPrecondition || code != nil {
+				t.Errorf("%v, %v", code, err)
+			}
+		})
+	}
+}
+
+// TestLoweredProfileIsTold: whoever gets a stricter profile than it asked for is told
+// so, and who gets what it asked for isn't; other runners tell nothing.
+func TestLoweredProfileIsTold(t *testing.T) {
+	w := newWorld(t)
+	ours := w.client(w.serve(w.options(Client{Name: "ci", Profile: sdk.ProfileStandard})), "ci")
+	theirs := w.scripted(func(s grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error { return s.Send(code(0)) })
+	odd := w.scripted(func(s grpc.ServerStreamingServer[sandboxpb.SandboxExecChunk]) error {
+		return errors.Join(s.SetHeader(metadata.Pairs(profileHeader, "bogus")), s.Send(code(0)))
+	})
+	for _, x := range []struct {
+		on         *Environment
+		asked, got sdk.Profile
+		told       bool
+	}{
+		{ours, sdk.ProfilePermissive, sdk.ProfileStandard, true},
+		{ours, sdk.ProfileStandard, sdk.ProfileStandard, false},
+		{ours, "", sdk.ProfileStrict, false},
+		{theirs, sdk.ProfilePermissive, sdk.ProfilePermissive, false},
+		{theirs, "", sdk.ProfileStrict, false},
+		{odd, "", sdk.ProfileStrict, false},
+	} {
+		e, out := exec("true"), newOutput()
+		e.Profile = x.asked
+		res, err := x.on.Exec(w.ctx(), sandbox.Request{Exec: e, Output: out})
+		if err != nil || res.Profile != x.got || x.told != (len(out.notes) == 1 && strings.Contains(out.notes[0], "security_profile is standard, and not permissive")) || !x.told && len(out.notes) > 0 {
+			t.Errorf("asked for %q: %+v, %q, %v", x.asked, res, out.notes, err)
+		}
+	}
+}
+
+// unwilling is an engine that takes no job.
+type unwilling struct {
+	*control.Engine
+	err error
+}
+
+func (u unwilling) Submit(context.Context, control.SubmitRequest) (control.Submitted, error) {
+	return control.Submitted{}, u.err
+}
+
+// TestPathsStayHere: what a caller is told names no path of the runner's machine but
+// those that the caller has sent; the runner's log has them.
+func TestPathsStayHere(t *testing.T) {
+	req := &sandboxpb.SandboxExecRequest{Image: "registry/app", Workdir: "/work dir", Command: []string{"sh", "-c", "cat /etc/app/x"}, Env: map[string]string{"A": "/data"}}
+	for text, want := range map[string]string{
+		"open /srv/ops/x: no such file":                              "open HIDDEN: no such file",
+		`mkdir "/srv/a b": denied`:                                   `mkdir "HIDDEN b": denied`,
+		"/my state/runner.lock is held, (/my state/x)":               "HIDDEN is held, (HIDDEN)",
+		"dial unix:///run/docker.sock: refused":                      "dial HIDDEN: refused",
+		"Get http://%2Frun%2Fdocker.sock/v1: refused":                "Get HIDDEN: refused",
+		`read C:\\Users\\ops\\x.pem: gone`:                           "read HIDDEN: gone",
+		"config:/etc/windlass.yaml:3:4: bad":                         "config:HIDDEN: bad",
+		"cat /etc/app/x and /data, in /work":                         "cat /etc/app/x and /data, in /work",
+		"secret://file/team/ci/x and secret://file//run/x":           "secret://file/team/ci/x and secret://file//run/x",
+		"the file /run/secrets/TOKEN":                                "the file /run/secrets/TOKEN",
+		"application/json and/or 1/2, https://docs.example/a/b, a /": "application/json and/or 1/2, https://docs.example/a/b, a /",
+	} {
+		if got := withoutPaths(text, "/my state", req); got != strings.ReplaceAll(want, "HIDDEN", hidden) {
+			t.Errorf("%q:\n%q", text, got)
+		}
+	}
+	w := newWorld(t)
+	o := w.options()
+	o.Engine = unwilling{w.engine, &sdk.Error{Code: sdk.FailedPrecondition, Op: "submit", Err: errors.New("open /srv/ops/key.pem: denied"), Remedy: "mend /srv/ops"}}
+	_, err := w.client(w.serve(o), "ci").Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()})
+	if err == nil || strings.Contains(err.Error(), "/srv/ops") || !strings.Contains(err.Error(), hidden) {
+		t.Errorf("the caller has %v", err)
+	}
+	if !strings.Contains(w.log.String(), "/srv/ops/key.pem") {
+		t.Errorf("the log lacks it: %s", w.log.String())
 	}
 }
 
@@ -341,18 +561,20 @@ func TestOwnDeadline(t *testing.T) {
 		return s.Context().Err()
 	})
 	x := exec("true")
-	x.Timeout = 50 * time.Millisecond
-	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: x, Output: newOutput()}); !errors.Is(err, sdk.DeadlineExceeded) || sdk.IsRetryable(err) {
-		t.Errorf("got %v", err)
+	// On a slow machine the first time-outs may pass before there is a connection.
+	for x.Timeout = 50 * time.Millisecond; ; x.Timeout *= 2 {
+		_, err := e.Exec(w.ctx(), sandbox.Request{Exec: x, Output: newOutput()})
+		if idOf(err) == ErrReach && x.Timeout < patience {
+			continue
+		}
+		if !errors.Is(err, sdk.DeadlineExceeded) || sdk.IsRetryable(err) || idOf(err) != ErrGivenUp {
+			t.Errorf("got %v", err)
+		}
+		break
 	}
 	ctx, cancel := context.WithTimeout(w.ctx(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := e.Exec(ctx, sandbox.Request{Exec: exec("true"), Output: newOutput()}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	stop := make(chan struct{})
-	close(stop)
-	if _, err := e.Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput(), Stop: stop}); !errors.Is(err, sdk.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -363,13 +585,13 @@ func TestDeadlineBeforeItsTimer(t *testing.T) {
 	late := lateTimer{t.Context(), time.Now().Add(-time.Millisecond)}
 	reset := status.Error(codes.Canceled, "stream terminated by RST_STREAM with error code: CANCEL")
 	e := &Environment{name: "far"}
-	if err := e.failure(t.Context(), late, reset); !errors.Is(err, sdk.DeadlineExceeded) {
+	if err := e.failure(t.Context(), late, true, reset); !errors.Is(err, sdk.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if err := e.failure(late, late, reset); !errors.Is(err, context.DeadlineExceeded) {
+	if err := e.failure(late, late, true, reset); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if err := e.failure(t.Context(), t.Context(), reset); !errors.Is(err, sdk.Canceled) {
+	if err := e.failure(t.Context(), t.Context(), true, reset); idOf(err) != ErrNoCode {
 		t.Errorf("got %v", err)
 	}
 }
@@ -393,18 +615,20 @@ func TestErrorsHaveNames(t *testing.T) {
 	cancel(errTimedOut)
 	for _, k := range []struct {
 		call      context.Context
+		sent      bool
 		err       error
 		id, words string
 	}{
-		{t.Context(), status.Error(codes.ResourceExhausted, "the runner has 8 jobs [runner.full]"), ErrFull, "exec on far: the runner has 8 jobs"},
-		{t.Context(), status.Error(codes.Unknown, "run x: it ended as lost\n[a] [runner.job-ended]"), ErrEnded, "exec on far: run x: it ended as lost\n[a]"},
-		{t.Context(), status.Error(codes.Unavailable, "run x: the runner is being stopped [runner.stopping]"), ErrStopping, "exec on far: run x: the runner is being stopped"},
-		{t.Context(), status.Error(codes.Unavailable, "connection refused"), ErrReach, "connection refused; check that the runner is up"},
-		{t.Context(), status.Error(codes.InvalidArgument, "the list is [a] [b c]"), "", "the list is [a] [b c]"},
-		{stopped, status.Error(codes.Canceled, "context canceled"), ErrEnded, "cancelled; the runner was told"},
-		{late, status.Error(codes.DeadlineExceeded, "context deadline exceeded"), ErrEnded, "the time-out has passed; the runner was told"},
+		{t.Context(), true, status.Error(codes.ResourceExhausted, "the runner has 8 jobs [runner.full]"), ErrFull, "exec on far: the runner has 8 jobs"},
+		{t.Context(), true, status.Error(codes.Unknown, "run x: it ended as lost\n[a] [runner.job-ended]"), ErrEnded, "exec on far: run x: it ended as lost\n[a]"},
+		{t.Context(), true, status.Error(codes.Unavailable, "run x: the runner is being stopped [runner.stopping]"), ErrStopping, "exec on far: run x: the runner is being stopped"},
+		{t.Context(), false, status.Error(codes.Unavailable, "connection refused"), ErrReach, "nothing was sent: connection refused; check that the runner is up"},
+		{t.Context(), true, status.Error(codes.Unavailable, "error reading from server: EOF"), ErrNoCode, "may have run: error reading from server: EOF; look for its run"},
+		{t.Context(), true, status.Error(codes.InvalidArgument, "the list is [a] [b c]"), "", "the list is [a] [b c]"},
+		{stopped, true, status.Error(codes.Canceled, "context canceled"), ErrGivenUp, "cancelled: the call was ended, and the runner cancels"},
+		{late, true, status.Error(codes.DeadlineExceeded, "context deadline exceeded"), ErrGivenUp, "the time-out has passed: the call was ended"},
 	} {
-		if err := e.failure(t.Context(), k.call, k.err); idOf(err) != k.id || !strings.Contains(err.Error(), k.words) || k.id != "" && strings.Contains(err.Error(), k.id) {
+		if err := e.failure(t.Context(), k.call, k.sent, k.err); idOf(err) != k.id || !strings.Contains(err.Error(), k.words) || k.id != "" && strings.Contains(err.Error(), k.id) {
 			t.Errorf("%v: %q, %v", k.err, idOf(err), err)
 		}
 	}

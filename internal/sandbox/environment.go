@@ -102,6 +102,9 @@ type Environment interface {
 	// Support has a row for each field of a step, with what is honoured or the
 	// words of the refusal, for the documents and for Refused.
 	Support() []sdk.FieldSupport
+	// Combined reports whether stdout and stderr come as one, as far as that is known
+	// beforehand: a remote runner's protocol has both, whatever its provider does.
+	Combined() bool
 	// Check returns every value that Exec would refuse without asking the
 	// backend, all at once. It reaches no network and changes nothing.
 	Check(e Exec) []sdk.Problem

@@ -16,6 +16,8 @@ type Provider struct {
 	Name, Kind string
 	// NoImage: its jobs are programs of this machine, not images.
 	NoImage bool
+	// Combined: its jobs' stdout and stderr come as one.
+	Combined bool
 	// Support is its driver's, under JobSpec's names.
 	Support []sdk.FieldSupport
 }

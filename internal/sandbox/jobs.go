@@ -59,6 +59,9 @@ var _ Environment = (*jobs)(nil)
 // Name implements Environment.
 func (j *jobs) Name() string { return j.name }
 
+// Combined implements Environment.
+func (j *jobs) Combined() bool { return j.provider.Combined }
+
 // Support implements Environment: it is the driver's, under a step's names.
 func (j *jobs) Support() []sdk.FieldSupport {
 	out := make([]sdk.FieldSupport, 0, len(Fields()))

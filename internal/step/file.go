@@ -47,6 +47,15 @@ type Step struct {
 	// keys of that.
 	draft sandbox.Exec
 	later []string
+	// uses are the outputs of earlier steps that its templates can't do without.
+	uses []use
+}
+
+// use is an output that a template names outright, and where.
+type use struct {
+	step, output string
+	place        place
+	key          string
 }
 
 // key is where the step's config stands in the file.
@@ -230,6 +239,7 @@ func (r *reader) config(s *Step, key string) {
 	d := decoder{reader: r, step: s, text: s.texts.draft}
 	s.draft = d.exec(n, key)
 	s.later = d.later
+	s.uses = s.texts.uses
 	r.problems = append(r.problems, s.texts.problems...)
 }
 

@@ -126,9 +126,25 @@ func (o *Output) absent(key string) string {
 	case key == "stdout" && o.stdout.cut, key == "stderr" && o.stderr.cut:
 		return fmt.Sprintf("%s of step %s is longer than the %d MiB that templates may use (%d MiB for all steps)%s", key, o.Step, MaxKept>>20, MaxKeptFile>>20, logs)
 	case key == "stderr":
-		return fmt.Sprintf("stderr of step %s can't be told from its stdout on this backend, which keeps both as one: use stdout", o.Step)
+		return oneStream(o.Step, o.Env)
+	case key == "exit_code":
+		how := string(o.State)
+		if o.Reason != "" {
+			how += " (" + string(o.Reason) + ")"
+		}
+		return fmt.Sprintf("exit_code of step %s is null: it ended as %s, and %s gave no exit code%s", o.Step, how, o.Env, askFirst(o.Step, key))
 	}
-	return fmt.Sprintf("%s of step %s is null: its environment doesn't tell it", key, o.Step)
+	return fmt.Sprintf("%s of step %s is null: %s doesn't tell it, as its record is kept by the runner%s", key, o.Step, o.Env, askFirst(o.Step, key))
+}
+
+// askFirst is the template that goes on without a value.
+func askFirst(step, key string) string {
+	return fmt.Sprintf("; {{ if has (index .steps %q) %q }} asks first", step, key)
+}
+
+// oneStream is why a step has no stderr of its own.
+func oneStream(step, env string) string {
+	return fmt.Sprintf("stderr of step %s is null: %s keeps stdout and stderr as one, which is its stdout: use that", step, env)
 }
 
 func valuesOf(outputs map[string]*Output) map[string]any {

@@ -54,6 +54,7 @@ func (r *Runner) plan(ctx context.Context, f *File) ([]planned, error) {
 		}
 		out = append(out, planned{s, env})
 	}
+	ps = append(ps, neverThere(out)...)
 	asked, err := r.askAll(ctx, out)
 	if err != nil && len(ps) == 0 {
 		return nil, err
@@ -66,6 +67,22 @@ func (r *Runner) plan(ctx context.Context, f *File) ([]planned, error) {
 		}
 	}
 	return out, invalid("check steps", ps)
+}
+
+// neverThere tells of outputs that templates use and that the environment of the step
+// never gives.
+func neverThere(plan []planned) []Problem {
+	var ps []Problem
+	envs := map[string]sandbox.Environment{}
+	for _, p := range plan {
+		for _, u := range p.uses {
+			if env := envs[u.step]; u.output == "stderr" && env != nil && env.Combined() {
+				ps = append(ps, Problem{File: p.file.Path, Line: u.place.line, Column: u.place.col, Key: u.key, ID: ErrTemplate, Message: "the template: " + oneStream(u.step, env.Name())})
+			}
+		}
+		envs[p.Name] = p.env
+	}
+	return ps
 }
 
 // place finds a step's environment; nil where there is none that could be asked.

@@ -206,3 +206,29 @@ func TestStopWhileAsking(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestNoStderrIsToldFirst: a template that can't do without the stderr of a step whose
+// environment has none of its own is told before the first step starts; one that asks
+// whether it is there isn't.
+func TestNoStderrIsToldFirst(t *testing.T) {
+	for tmpl, refused := range map[string]bool{
+		"{{ .steps.s0.stderr }}":                                                  true,
+		"{{ .steps.s0.stderr | trim }}":                                           true,
+		`{{ index .steps "s0" "stderr" }}`:                                        true,
+		"{{ with $.steps.s0.stderr }}{{ . }}{{ end }}":                            true,
+		`{{ or (has .steps.s0 "stderr") .steps.s0.stderr }}`:                      false,
+		`{{ if has .steps.s0 "stderr" }}{{ .steps.s0.stderr }}{{ end }}`:          false,
+		`{{ if has .steps.s0 "stderr" }}{{ .steps.s0.stderr }}{{ else }}x{{end}}`: false,
+		"{{ .steps.s0.stdout }}":                                                  false,
+	} {
+		for _, combined := range []bool{true, false} {
+			p := &fakeEnv{name: "far", combined: combined}
+			_, err := runnerOn(p, &record{}, nil).Run(t.Context(), mustParse(t, steps("work_dir: /", "env: {X: '"+tmpl+"'}")))
+			ps := ProblemsOf(err)
+			if want := refused && combined; want != (len(p.execs) == 0) || want && (len(ps) != 1 || ps[0].ID != ErrTemplate || ps[0].Line != 3 || ps[0].Key != "steps[1].config.env.X" ||
+				!strings.Contains(ps[0].Message, "stderr of step s0 is null: far keeps stdout and stderr as one")) {
+				t.Errorf("%s, combined %v: %v", tmpl, combined, err)
+			}
+		}
+	}
+}

@@ -18,8 +18,9 @@ import (
 
 // fakeEnv is an environment that plays a script by the image's name.
 type fakeEnv struct {
-	name  string
-	execs []sandbox.Exec
+	name     string
+	combined bool
+	execs    []sandbox.Exec
 	// check are the fields that it refuses.
 	check  []string
 	ask    func(e sandbox.Exec) []error
@@ -28,6 +29,7 @@ type fakeEnv struct {
 }
 
 func (p *fakeEnv) Name() string                { return p.name }
+func (p *fakeEnv) Combined() bool              { return p.combined }
 func (p *fakeEnv) Support() []sdk.FieldSupport { return nil }
 
 func (p *fakeEnv) Check(e sandbox.Exec) []sdk.Problem {

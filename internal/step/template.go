@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -19,6 +20,7 @@ type texts struct {
 	file     *File
 	step     *Step
 	problems []Problem
+	uses     []use
 }
 
 // isTemplate reports whether a text holds an action.
@@ -31,7 +33,7 @@ func (t *texts) draft(n *yamltree.Node, key string) (text string, known, ok bool
 	}
 	tmpl, err := compile(n.Text)
 	if err == nil {
-		err = t.references(tmpl.Root)
+		err = t.references(tmpl.Root, at(n), key)
 	}
 	if err != nil {
 		t.bad(n, key, err)
@@ -142,12 +144,17 @@ type missingError struct{ key string }
 
 func (e missingError) Error() string { return fmt.Sprintf("there is no %q", e.key) }
 
-// references checks the outputs that a template names outright.
-func (t *texts) references(n parse.Node) error {
+// references checks the outputs that a template names outright, and notes those that
+// it can't do without: what stands under a condition may have asked before.
+func (t *texts) references(n parse.Node, where place, key string) error {
 	var errs []error
-	walk(n, func(path []string) {
-		if len(path) > 0 && path[0] == "steps" {
-			errs = append(errs, t.reference(path[1:]))
+	walk(n, func(path []string, sure bool) {
+		if len(path) == 0 || path[0] != "steps" {
+			return
+		}
+		errs = append(errs, t.reference(path[1:]))
+		if sure && len(path) > 2 {
+			t.uses = append(t.uses, use{path[1], path[2], where, key})
 		}
 	})
 	return errors.Join(errs...)
@@ -177,64 +184,85 @@ func (t *texts) reference(path []string) error {
 }
 
 // walk gives every path that starts at the root: .steps.a.stdout, and $.steps
-// within a with or range. A path that starts at another dot isn't known here.
-func walk(n parse.Node, give func(path []string)) { walkAt(n, true, give) }
+// within a with or range. A path that starts at another dot isn't known here. sure
+// is false for what stands under a condition.
+func walk(n parse.Node, give func(path []string, sure bool)) { walker{true, true, give}.node(n) }
 
-func walkAt(n parse.Node, top bool, give func(path []string)) {
+// walker walks below a node: top is whether the dot is the root there.
+type walker struct {
+	top, sure bool
+	give      func(path []string, sure bool)
+}
+
+func (w walker) node(n parse.Node) {
 	switch x := n.(type) {
 	case *parse.ListNode:
 		if x != nil {
 			for _, y := range x.Nodes {
-				walkAt(y, top, give)
+				w.node(y)
 			}
 		}
 	case *parse.ActionNode:
-		walkAt(x.Pipe, top, give)
+		w.node(x.Pipe)
 	case *parse.PipeNode:
 		if x != nil {
 			for _, c := range x.Cmds {
-				walkAt(c, top, give)
+				w.node(c)
 			}
 		}
 	case *parse.CommandNode:
-		for i, a := range x.Args {
-			walkAt(a, top, give)
-			if id, ok := a.(*parse.IdentifierNode); ok && i == 0 && id.Ident == "index" {
-				giveIndex(x.Args[1:], top, give)
-			}
-		}
+		w.command(x)
 	case *parse.FieldNode:
-		if top {
-			give(x.Ident)
+		if w.top {
+			w.give(x.Ident, w.sure)
 		}
 	case *parse.VariableNode:
 		if x.Ident[0] == "$" {
-			give(x.Ident[1:])
+			w.give(x.Ident[1:], w.sure)
 		}
 	case *parse.IfNode:
-		walkBranch(&x.BranchNode, top, top, give)
+		w.branch(&x.BranchNode, w.top)
 	case *parse.WithNode:
-		walkBranch(&x.BranchNode, top, false, give)
+		w.branch(&x.BranchNode, false)
 	case *parse.RangeNode:
-		walkBranch(&x.BranchNode, top, false, give)
+		w.branch(&x.BranchNode, false)
 	}
 }
 
-func walkBranch(b *parse.BranchNode, top, inside bool, give func(path []string)) {
-	walkAt(b.Pipe, top, give)
-	walkAt(b.List, inside, give)
-	walkAt(b.ElseList, top, give)
+// command walks a function's arguments. Those of and and or, but for the first, may
+// not be looked at.
+func (w walker) command(x *parse.CommandNode) {
+	name := ""
+	if id, ok := x.Args[0].(*parse.IdentifierNode); ok {
+		name = id.Ident
+	}
+	for i, a := range x.Args {
+		inner := w
+		inner.sure = w.sure && (i < 2 || name != "and" && name != "or")
+		inner.node(a)
+	}
+	if name == "index" {
+		w.index(x.Args[1:])
+	}
 }
 
-// giveIndex gives the path of index .steps "a" "stdout".
-func giveIndex(args []parse.Node, top bool, give func(path []string)) {
+func (w walker) branch(b *parse.BranchNode, top bool) {
+	w.node(b.Pipe)
+	w.sure = false
+	w.node(b.ElseList)
+	w.top = w.top && top
+	w.node(b.List)
+}
+
+// index gives the path of index .steps "a" "stdout".
+func (w walker) index(args []parse.Node) {
 	if len(args) == 0 {
 		return
 	}
 	var path []string
 	switch x := args[0].(type) {
 	case *parse.FieldNode:
-		if !top {
+		if !w.top {
 			return
 		}
 		path = slices.Clone(x.Ident)
@@ -253,12 +281,13 @@ func giveIndex(args []parse.Node, top bool, give func(path []string)) {
 		}
 		path = append(path, s.Text)
 	}
-	give(path)
+	w.give(path, w.sure)
 }
 
 var (
 	templateWords = regexp.MustCompile(`^template: [^:]*:(\d+)(:\d+)?: (executing "[^"]*" at )?`)
 	missingWords  = regexp.MustCompile(`<\$?\.steps\.([A-Za-z0-9_]+)\.([a-z_]+)>: map has no entry for key`)
+	missingKey    = regexp.MustCompile(`map has no entry for key "([a-z_]+)"`)
 )
 
 // plain is an error of a template without the words that only its author's
@@ -270,16 +299,32 @@ func plain(err error) string {
 	return "the template: " + templateWords.ReplaceAllString(err.Error(), "")
 }
 
-// explained says why an output that is missing is missing.
+// explained says why an output that is missing is missing, of which step. Where the
+// template doesn't name the step outright, it may be any that lacks the output.
 func explained(err error, outputs map[string]*Output) error {
-	m := missingWords.FindStringSubmatch(err.Error())
-	if m == nil {
+	if m := missingWords.FindStringSubmatch(err.Error()); m != nil {
+		if o := outputs[m[1]]; o != nil {
+			if why := o.absent(m[2]); why != "" {
+				return errors.New(why)
+			}
+		}
 		return err
 	}
-	if o := outputs[m[1]]; o != nil {
-		if why := o.absent(m[2]); why != "" {
-			return errors.New(why)
+	key := ""
+	var missing missingError
+	if errors.As(err, &missing) {
+		key = missing.key
+	} else if m := missingKey.FindStringSubmatch(err.Error()); m != nil {
+		key = m[1]
+	}
+	var why []string
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		if x := outputs[name].absent(key); x != "" {
+			why = append(why, x)
 		}
 	}
-	return err
+	if len(why) == 0 {
+		return err
+	}
+	return errors.New(strings.Join(why, "; or "))
 }

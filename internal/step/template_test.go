@@ -60,7 +60,8 @@ func TestTemplates(t *testing.T) {
 
 // TestF18NullIsNoText: what isn't known, or isn't whole, can't be used.
 func TestF18NullIsNoText(t *testing.T) {
-	none := &Output{Step: "first", Ended: true, Result: sandbox.Result{State: sdk.StateFailed}}
+	none := &Output{Step: "first", Env: "far", Ended: true, Result: sandbox.Result{State: sdk.StateFailed}}
+	killed := &Output{Step: "first", Env: "ephemeral", Ended: true, Result: sandbox.Result{State: sdk.StateFailed, Reason: sdk.ReasonTimedOut}}
 	long := ended(0)
 	long.stdout.add(&budget{MaxKeptFile}, make([]byte, MaxKept))
 	one := ended(0)
@@ -70,14 +71,19 @@ func TestF18NullIsNoText(t *testing.T) {
 		o    *Output
 		want string
 	}{
-		{"{{ .steps.first.exit_code }}", none, "exit_code of step first is null"},
-		{"{{ .steps.first.run_id }}", none, "run_id of step first is null"},
+		{"{{ .steps.first.exit_code }}", none, "exit_code of step first is null: it ended as failed, and far gave no exit code"},
+		{"{{ .steps.first.exit_code }}", killed, `exit_code of step first is null: it ended as failed (timed_out), and ephemeral gave no exit code; {{ if has (index .steps "first") "exit_code" }} asks first`},
+		{"{{ with .steps.first }}{{ .exit_code }}{{ end }}", killed, "exit_code of step first is null: it ended as failed (timed_out)"},
+		{"{{ $x := .steps.first }}{{ $x.exit_code }}", killed, "exit_code of step first is null: it ended as failed (timed_out)"},
+		{"{{ .steps.first.run_id }}", none, "run_id of step first is null: far doesn't tell it"},
 		{"{{ .steps.first.reason }}", none, "reason of step first is null"},
 		{"{{ .steps.first.verdict }}", none, "verdict of step first is null"},
-		{`{{ index .steps "first" "exit_code" }}`, none, `there is no "exit_code"`},
+		{`{{ index .steps "first" "exit_code" }}`, none, "exit_code of step first is null"},
+		{`{{ index .steps.first "exit_code" }}`, none, "exit_code of step first is null"},
+		{`{{ index .steps "first" "nothing" }}`, none, `there is no "nothing"`},
 		{"{{ .steps.first.stdout }}", long, "longer than the 1 MiB that templates may use"},
-		{"{{ with .steps.first }}{{ .stdout }}{{ end }}", long, "no entry for key"},
-		{"{{ .steps.first.stderr }}", one, "can't be told from its stdout"},
+		{"{{ with .steps.first }}{{ .stdout }}{{ end }}", long, "stdout of step first is longer than the 1 MiB"},
+		{"{{ .steps.first.stderr }}", one, "keeps stdout and stderr as one"},
 		{"{{ .nothing }}", none, "no entry for key"},
 		{`{{ index .steps "first" 5 }}`, none, "has no 5"},
 		{"{{ range $i, $x := .steps }}{{ $x.nothing }}{{ end }}", none, "no entry for key"},
@@ -153,7 +159,7 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		x := texts{file: &File{}}
-		_ = x.references(tmpl.Root)
+		_ = x.references(tmpl.Root, place{}, "")
 		var b limited
 		_ = tmpl.Execute(&b, map[string]any{"steps": valuesOf(out)})
 	})
