@@ -83,7 +83,7 @@ func (j *judge) verdict(service, action string, status int, request, reply []byt
 		check("reply", op.Output, reply)
 		return wrong
 	}
-	if service == "batch" { // the name of an error stands in a header there
+	if service == "batch" || service == "eks" { // the name of an error stands in a header there
 		if status < 500 && status != 429 {
 			check("error", &awsjson.Ref{Shape: "ClientException"}, reply)
 		}

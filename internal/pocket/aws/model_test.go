@@ -32,6 +32,7 @@ var modelFiles = []struct{ name, file, source string }{
 	{"secretsmanager", "../secretsmanager/model.json", "secretsmanager/2017-10-17"},
 	{"ssm", "../ssm/model.json", "ssm/2014-11-06"},
 	{"application-autoscaling", "../autoscaling/model.json", "application-autoscaling/2016-02-06"},
+	{"eks", "../eks/model.json", "eks/2017-11-01"},
 }
 
 // botocore returns the folder of AWS's models and botocore's version.

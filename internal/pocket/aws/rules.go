@@ -8,6 +8,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/cloudwatch"
 	"github.com/windlass-run/windlass/internal/pocket/ecs"
+	"github.com/windlass-run/windlass/internal/pocket/eks"
 	"github.com/windlass-run/windlass/internal/pocket/logs"
 	"github.com/windlass-run/windlass/internal/pocket/secretsmanager"
 	"github.com/windlass-run/windlass/internal/pocket/ssm"
@@ -16,7 +17,7 @@ import (
 // Rules returns the rules of all services: what they keep beyond the lengths,
 // patterns, enums and required members of AWS's models.
 func Rules() awsjson.Rules {
-	return slices.Concat(ecs.Rules(), batch.Rules(), logs.Rules(), secretsmanager.Rules(), ssm.Rules(), autoscaling.Rules(), cloudwatch.Rules())
+	return slices.Concat(ecs.Rules(), eks.Rules(), batch.Rules(), logs.Rules(), secretsmanager.Rules(), ssm.Rules(), autoscaling.Rules(), cloudwatch.Rules())
 }
 
 // Actions returns the operations that the cloud offers, by service.

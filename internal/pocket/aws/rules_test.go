@@ -344,7 +344,7 @@ func TestRules(t *testing.T) {
 		delete(untested, k.rule)
 	}
 	// These need a cloud of another making, and have tests of their own.
-	for _, elsewhere := range []string{"cloudwatch-required", "cloudwatch-times", "cloudwatch-queries", "cloudwatch-next-token", "cloudwatch-query-id", "cloudwatch-expression", "cloudwatch-period",
+	for _, elsewhere := range []string{"eks-cluster", "eks-next-token", "cloudwatch-required", "cloudwatch-times", "cloudwatch-queries", "cloudwatch-next-token", "cloudwatch-query-id", "cloudwatch-expression", "cloudwatch-period",
 		"ecs-exec-enabled", "ecs-exec-container", "ecs-exec-agent", "ecs-family-lock", "ecs-network-forbidden", "ecs-public-ip", "ecs-strategy-mixed"} {
 		delete(untested, elsewhere)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/batch"
 	"github.com/windlass-run/windlass/internal/pocket/cloudwatch"
 	"github.com/windlass-run/windlass/internal/pocket/ecs"
+	"github.com/windlass-run/windlass/internal/pocket/eks"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/internal/pocket/logs"
 	"github.com/windlass-run/windlass/internal/pocket/run"
@@ -53,6 +54,9 @@ type Options struct {
 	JobQueues []batch.Queue
 	// LogGroups are there from the start.
 	LogGroups []string
+	// Secrets are the secrets of access keys: a call that was signed for somebody else
+	// to make is verified where its key is among them.
+	Secrets map[string]string
 	// Instances says that clusters have container instances, for launch type
 	// EC2.
 	Instances bool
@@ -78,6 +82,7 @@ type Server struct {
 	executor run.Executor
 
 	ecs     *ecs.Service
+	eks     *eks.Service
 	batch   *batch.Service
 	logs    *logs.Service
 	secrets *secretsmanager.Service
@@ -103,7 +108,7 @@ func New(o Options) (*Server, error) {
 	if s.executor == nil {
 		s.executor = run.NewProcesses(nil)
 	}
-	var errs [6]error
+	var errs [7]error
 	s.logs, errs[0] = logs.New(logs.Options{Account: o.Account, Region: o.Region, Now: o.Now})
 	s.secrets, errs[1] = secretsmanager.New(secretsmanager.Options{Account: o.Account, Region: o.Region, Now: o.Now, NewID: o.NewID})
 	s.ssm, errs[2] = ssm.New(ssm.Options{Account: o.Account, Region: o.Region, Now: o.Now})
@@ -112,11 +117,12 @@ func New(o Options) (*Server, error) {
 	s.batch, errs[4] = batch.New(batch.Options{Account: o.Account, Region: o.Region, Now: o.Now, NewID: o.NewID, Executor: s.executor,
 		Logs: s.logs, Secret: s.secret, Queues: o.JobQueues})
 	s.scaling, errs[5] = autoscaling.New(autoscaling.Options{Account: o.Account, Region: o.Region, Now: o.Now})
+	s.eks, errs[6] = eks.New(eks.Options{Account: o.Account, Region: o.Region, Now: o.Now})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("pocket aws: %w", err)
 	}
 	s.metrics = &cloudwatch.Service{Points: s.ecs.Points}
-	s.services = []*awsjson.Service{s.ecs.API(), s.batch.API(), s.logs.API(), s.secrets.API(), s.ssm.API(), s.scaling.API()}
+	s.services = []*awsjson.Service{s.ecs.API(), s.batch.API(), s.logs.API(), s.secrets.API(), s.ssm.API(), s.scaling.API(), s.eks.API()}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("pocket aws: %w", err)
 	}
@@ -143,6 +149,9 @@ func (s *Server) Calls() *fault.Recorder { return s.calls }
 
 // ECS returns the container service, for its knobs.
 func (s *Server) ECS() *ecs.Service { return s.ecs }
+
+// EKS returns the Kubernetes service, to put clusters into.
+func (s *Server) EKS() *eks.Service { return s.eks }
 
 // Batch returns the service of batch jobs, for its knobs.
 func (s *Server) Batch() *batch.Service { return s.batch }
@@ -203,7 +212,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if batch.Serves(r.URL.Path) {
-		s.serveBatch(w, r, id, body)
+		action, input, refused := batch.Route(r, body)
+		s.serveREST(w, r, s.batch.API(), awsjson.Call{Action: action, ID: id, At: s.o.Now()}, input, refused)
+		return
+	}
+	if eks.Serves(r.URL.Path) {
+		action, input, refused := eks.Route(r)
+		s.serveREST(w, r, s.eks.API(), awsjson.Call{Action: action, ID: id, At: s.o.Now()}, input, refused)
+		return
+	}
+	if r.Method == http.MethodGet && r.URL.Path == "/" && awsjson.Presigned(r) {
+		s.servePresigned(w, r, id)
 		return
 	}
 	if r.Method != http.MethodPost || r.URL.Path != "/" {
@@ -238,26 +257,58 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveBatch answers one call of AWS Batch, which speaks another protocol.
-func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request, id string, body []byte) {
-	action, input, refused := batch.Route(r, body)
-	if refused != nil {
-		s.write(w, batch.Fail(refused))
+// serveREST answers one call of a service whose operations are paths.
+func (s *Server) serveREST(w http.ResponseWriter, r *http.Request, api *awsjson.Service, call awsjson.Call, input []byte, unknown *awsjson.Error) {
+	fail := (*awsjson.Error).Reply
+	if api == s.batch.API() {
+		fail = batch.Fail
+	}
+	if unknown != nil {
+		s.write(w, awsjson.Rest(fail(unknown)))
 		return
 	}
-	call, name := awsjson.Call{Action: action, ID: id, At: s.o.Now()}, "batch:"+action
+	name := api.Name + ":" + call.Action
 	fault.Server{Plan: s.faults, Recorder: s.calls, Now: s.o.Now}.Serve(w, r, name, input, func() fault.Reply {
 		scope, refused := s.authenticate(r, name)
 		if refused == nil {
 			refused = s.limits.take(name, s.o.Now())
 		}
 		if refused != nil {
-			return batch.Fail(refused)
+			return awsjson.Rest(fail(refused))
 		}
 		call.Region, call.AccessKey = scope.Region, scope.AccessKey
-		return batch.Rest(s.batch.API().Do(r.Context(), call, input))
+		return awsjson.Rest(api.Do(r.Context(), call, input))
 	}, func(f fault.Refusal) fault.Reply {
-		return batch.Fail(&awsjson.Error{Code: f.Code, Message: f.Message, Status: f.Status})
+		return awsjson.Rest(fail(&awsjson.Error{Code: f.Code, Message: f.Message, Status: f.Status}))
+	})
+}
+
+// servePresigned answers a call of STS that its maker has signed for whoever makes it:
+// https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
+func (s *Server) servePresigned(w http.ResponseWriter, r *http.Request, id string) {
+	form := r.URL.Query()
+	for name := range form {
+		if strings.HasPrefix(name, "X-Amz-") {
+			form.Del(name)
+		}
+	}
+	call := awsjson.Call{Action: form.Get("Action"), ID: id, At: s.o.Now()}
+	if strings.HasPrefix(r.Header.Get("Accept"), "application/json") {
+		call.JSON = true
+	}
+	fault.Server{Plan: s.faults, Recorder: s.calls, Now: s.o.Now}.Serve(w, r, "sts:"+call.Action, nil, func() fault.Reply {
+		scope, err := awsjson.ReadPresigned(r, s.o.Now(), func(key string) (string, bool) { v, ok := s.o.Secrets[key]; return v, ok })
+		var refused *awsjson.Error
+		if errors.As(err, &refused) {
+			return s.sts.Fail(call, refused)
+		}
+		if scope.Service != "sts" || scope.Region != s.o.Region {
+			return s.sts.Fail(call, &awsjson.Error{Code: "SignatureDoesNotMatch", Message: "Credential should be scoped to a valid region and service.", Status: http.StatusForbidden})
+		}
+		call.Region, call.AccessKey = scope.Region, scope.AccessKey
+		return s.sts.Do(call, form)
+	}, func(f fault.Refusal) fault.Reply {
+		return s.sts.Fail(call, &awsjson.Error{Code: f.Code, Message: f.Message, Status: f.Status})
 	})
 }
 

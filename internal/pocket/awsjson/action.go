@@ -27,6 +27,8 @@ type Call struct {
 	ID string
 	// At is the pocket cloud's time when it came in.
 	At time.Time
+	// JSON is that the caller asked for an answer in JSON, where XML is usual.
+	JSON bool
 	// Host is where the caller found the pocket cloud.
 	Host string
 	// Body is the request's body.

@@ -138,6 +138,9 @@ func routes() []route {
 		route{method: "PUT", pattern: "/locks/{key}", plane: planeConfig, action: "PutLock", permission: config + "write", query: []string{"label"}, do: (*Server).lockSetting},
 		route{method: "DELETE", pattern: "/locks/{key}", plane: planeConfig, action: "DeleteLock", permission: config + "write", query: []string{"label"}, do: (*Server).lockSetting},
 	)
+	const managed = "Microsoft.ContainerService/managedClusters/"
+	out = append(out, route{method: "POST", pattern: rg + "/providers/Microsoft.ContainerService/managedClusters/{name}/listClusterUserCredential", action: "ManagedClusters_ListClusterUserCredentials",
+		permission: managed + "listClusterUserCredential/action", query: []string{"server-fqdn", "format"}, do: (*Server).listClusterUserCredential})
 	for i := range out {
 		r := &out[i]
 		r.segments = segments(r.pattern)
@@ -148,6 +151,8 @@ func routes() []route {
 			r.versions = configVersions
 		case r.action == "Metrics_List":
 			r.versions = metricVersions
+		case strings.HasPrefix(r.permission, managed):
+			r.versions = clusterVersions
 		case strings.HasPrefix(r.permission, kind):
 			r.versions = containerVersions
 		}
@@ -263,7 +268,7 @@ func (s *Server) admit(c *call) *Error {
 		return refuse(ruleNoVersion, "The api-version query parameter (?api-version=) is required for all requests.")
 	}
 	if r.versions != nil && !slices.Contains(r.versions(), version) {
-		return refuse(ruleVersion, "No registered resource provider found for location '%s' and API version '%s' for type 'containerGroups'. The supported api-versions are '%s'.", s.o.Location, version, strings.Join(r.versions(), ", "))
+		return refuse(ruleVersion, "No registered resource provider found for location '%s' and API version '%s' for this type. The supported api-versions are '%s'.", s.o.Location, version, strings.Join(r.versions(), ", "))
 	}
 	if r.versions == nil && !dateForm().MatchString(version) {
 		return refuse(ruleVersion, "The api-version '%s' is invalid.", version)

@@ -35,6 +35,7 @@ type Rule struct {
 const (
 	ruleRoute             = "route"
 	ruleQuery             = "query"
+	ruleCluster           = "cluster"
 	ruleBody              = "body"
 	ruleType              = "type"
 	ruleUnknown           = "unknown-member"
@@ -181,6 +182,7 @@ func Rules() []Rule {
 		{ID: ruleTagName, Status: bad, Code: "InvalidTagNameCharacters", Text: "A tag's name has none of < > % & \\ ? /", Doc: armTags},
 		{ID: ruleTagTwice, Status: bad, Code: "InvalidRequestContent", Text: "Names of tags are compared without case.", Doc: armTags},
 
+		{ID: ruleCluster, Status: 404, Code: "ResourceNotFound", Text: "The managed cluster must exist.", Doc: learn + "rest/api/aks/managed-clusters/list-cluster-user-credentials"},
 		{ID: ruleGroup, Status: 404, Code: "ResourceNotFound", Text: "The container group must exist.", Doc: learn + "azure/azure-resource-manager/troubleshooting/error-not-found"},
 		{ID: ruleGroupName, Status: bad, Code: "InvalidContainerGroupName", Text: "A group's name has 1 to 63 lowercase letters, numbers and single hyphens, and begins and ends with none.", Doc: groupPage},
 		{ID: ruleUnsupported, Status: bad, Code: "NotSupported", Text: "What the pocket cloud can't do is refused, never overlooked: volumes, init containers, DNS names, probes, GPUs, Windows, Spot, confidential and dedicated groups, zones, DNS, diagnostics, own keys.", Doc: createPage},

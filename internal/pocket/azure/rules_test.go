@@ -103,6 +103,7 @@ func TestRules(t *testing.T) {
 		untested[r.ID] = r
 	}
 	rules := maps.Clone(untested)
+	clusterPath := "/subscriptions/" + c.o.SubscriptionID + "/resourceGroups/" + c.o.ResourceGroup + "/providers/Microsoft.ContainerService/managedClusters/nosuch/listClusterUserCredential"
 	for _, k := range []struct {
 		rule, method, path string
 		body               any
@@ -110,6 +111,9 @@ func TestRules(t *testing.T) {
 		{ruleRoute, "GET", "/nothing", nil},
 		{ruleRoute, "POST", c.groupPath("there") + "/explode", nil},
 		{ruleQuery, "GET", c.groupPath("there") + "?x=1", nil},
+		{ruleCluster, "POST", clusterPath + "?api-version=2025-10-01", nil},
+		{ruleQuery, "POST", clusterPath + "?api-version=2025-10-01&colour=red", nil},
+		{ruleVersion, "POST", clusterPath + "?api-version=2018-03-31", nil},
 		{ruleQuery, "GET", c.groupPath("there") + "?$expand=instanceView", nil},
 		{ruleBody, "PUT", c.groupPath("new"), `{`},
 		{ruleBody, "PUT", c.groupPath("new"), ``},

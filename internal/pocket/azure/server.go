@@ -79,6 +79,7 @@ type Server struct {
 	operations map[string]*operation
 	vaults     map[string]*vault
 	stores     map[string]*configStore
+	clusters   []ManagedCluster
 	denied     []string
 	limits     Limits
 	creates    []time.Time // of the last hour

@@ -212,7 +212,7 @@ func (s *Server) identityToken(c *call) (result, *Error) {
 
 // knows says whether there are tokens for a resource.
 func (s *Server) knows(c *call, resource string) bool {
-	return slices.ContainsFunc([]plane{planeARM, planeVault}, func(p plane) bool { return slices.Contains(s.audiences(c, p), trimSlash(resource)) }) || isStore(resource)
+	return resource == clusterApp || slices.ContainsFunc([]plane{planeARM, planeVault}, func(p plane) bool { return slices.Contains(s.audiences(c, p), trimSlash(resource)) }) || isStore(resource)
 }
 
 // audiences are the resources whose tokens an API takes.

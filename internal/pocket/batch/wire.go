@@ -77,36 +77,13 @@ func routeTags(r *http.Request, escaped string, body []byte) (action string, inp
 	return action, input, nil
 }
 
-// contentType is that of replies.
-const contentType = "application/json"
-
-// Rest rewrites a reply of the other protocol: the name of an error stands in a
-// header alone.
-func Rest(reply fault.Reply) fault.Reply {
-	out := fault.Reply{Status: reply.Status, Header: maps.Clone(reply.Header), Body: reply.Body}
-	if out.Header == nil {
-		out.Header = http.Header{}
-	}
-	out.Header.Set("Content-Type", contentType)
-	if reply.Status < http.StatusBadRequest {
-		return out
-	}
-	var e struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(reply.Body, &e) == nil {
-		out.Body, _ = json.Marshal(e) // it is a string
-	}
-	return out
-}
-
 // Fail writes an error as AWS Batch does. A call beyond the rate has a name and
 // a status of its own there; see https://github.com/ASFHyP3/hyp3/issues/1676.
 func Fail(e *awsjson.Error) fault.Reply {
 	if e.Code == "ThrottlingException" {
 		e = &awsjson.Error{Code: "TooManyRequestsException", Message: "Too Many Requests", Status: http.StatusTooManyRequests}
 	}
-	return Rest(e.Reply())
+	return awsjson.Rest(e.Reply())
 }
 
 // invalid words the refusal of an input that breaks the model.

@@ -13,6 +13,7 @@ func Operations() map[string][]string {
 		"google.logging.v2.LoggingServiceV2": {
 			"ListLogEntries"},
 		"google.monitoring.v3.MetricService": {"ListTimeSeries"},
+		"google.container.v1.ClusterManager": {"GetCluster", "ListClusters"},
 		"google.cloud.secretmanager.v1.SecretManagerService": {"AccessSecretVersion", "AddSecretVersion", "CreateSecret", "DeleteSecret", "DestroySecretVersion", "DisableSecretVersion",
 			"EnableSecretVersion", "GetSecret", "GetSecretVersion", "ListSecretVersions", "ListSecrets", "TestIamPermissions", "UpdateSecret"},
 	}

@@ -78,6 +78,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.grpc.ServeHTTP(w, r)
 		return
 	}
+	if location, name, ok := s.gkePath(r.URL.Path); ok {
+		s.serveGKE(w, r, location, name)
+		return
+	}
 	s.serveREST(w, r)
 }
 

@@ -307,7 +307,7 @@ func TestRules(t *testing.T) {
 // ownTests are the rules that need a cloud of their own making, each with the
 // test that breaks it.
 func ownTests() map[string]string {
-	return map[string]string{"run-jobs-1000": "TestF16Quota", "run-executions-1000": "TestF16Quota", "run-deleting": "TestDelete", "run-operation-cancel": "TestOperations",
+	return map[string]string{gkeRule: "TestGKERules", "run-jobs-1000": "TestF16Quota", "run-executions-1000": "TestF16Quota", "run-deleting": "TestDelete", "run-operation-cancel": "TestOperations",
 		"run-operation-running": "TestOperations", "run-retention": "TestRetention", "logging-reads": "TestF61Quota", "run-name": "TestNames", "run-traffic-revision": "TestServiceTraffic", "secret-name": "TestNames"}
 }
 

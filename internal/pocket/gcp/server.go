@@ -74,6 +74,7 @@ type Server struct {
 
 	grpc *grpc.Server
 	rest *rest
+	gke  *gkeService
 	web  *http.Server
 
 	listeners sync.WaitGroup
@@ -110,6 +111,7 @@ func New(o Options) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("pocket gcp: read its state: %w", err), s.executor.Close())
 	}
 
+	s.gke = &gkeService{clusters: map[string]GKECluster{}}
 	s.grpc = grpc.NewServer(grpc.UnaryInterceptor(s.intercept), grpc.MaxRecvMsgSize(maxBody))
 	s.run.Register(s.grpc)
 	s.logging.Register(s.grpc)
@@ -198,7 +200,7 @@ func (s *Server) Secrets() *gsecrets.Service { return s.secrets }
 
 // Rules returns the rules of all services.
 func Rules() gapi.Table {
-	return slices.Concat(cloudrun.Rules(), cloudlogging.Rules(), gsecrets.Rules(), cloudmonitoring.Rules())
+	return slices.Concat(cloudrun.Rules(), cloudlogging.Rules(), gsecrets.Rules(), cloudmonitoring.Rules(), gkeRules())
 }
 
 func randomID() string {

@@ -66,7 +66,7 @@ func reads(verb string) bool {
 // https://github.com/kubernetes/kubernetes/blob/v1.34.4/staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go
 // https://github.com/kubernetes/kubernetes/blob/v1.34.4/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go
 func (s *Server) permit(c call) error {
-	switch right := s.access.Of(c.request); {
+	switch right := s.access(c.request); {
 	case right == None:
 		return refuse(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 	case right == All || reads(c.verb) || c.resource == "selfsubjectaccessreviews":

@@ -237,7 +237,7 @@ func (s *Server) review(c call) (any, error) {
 	if a.Group != "" {
 		right += "." + a.Group
 	}
-	v.Status.Allowed = !slices.Contains(s.knobs.Denied, right) && (reads(a.Verb) || s.access.Of(c.request) == All)
+	v.Status.Allowed = !slices.Contains(s.knobs.Denied, right) && (reads(a.Verb) || s.access(c.request) == All)
 	return v, nil
 }
 

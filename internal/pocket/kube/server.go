@@ -29,6 +29,8 @@ type Options struct {
 	Kinds map[string]Kind
 	// Access says who may call; the zero value lets everybody in.
 	Access Access
+	// Whose, where it isn't nil, says it instead, as the webhook of a cloud does.
+	Whose func(r *http.Request) Right
 }
 
 // Knobs change how the server behaves, at any time.
@@ -76,7 +78,7 @@ type Server struct {
 	calls *fault.Recorder
 	exec  run.Executor
 	// access is who may call, life what tells this server's objects from another's.
-	access Access
+	access func(r *http.Request) Right
 	life   uint32
 
 	// ctx ends with the server; all are what it waits for.
@@ -112,9 +114,17 @@ func New(o Options) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	version := time.Now().UnixMilli()
 	s := &Server{plan: fault.NewPlan(o.Seed), calls: fault.NewRecorder(o.Record), exec: o.Executor, ctx: ctx, stop: stop,
-		access: o.Access, life: rand.Uint32(), version: version, oldest: version, kinds: kindsOf(o.Kinds), objects: map[string]map[string]object{}, changed: make(chan struct{}), pods: map[string]*podLife{}, logs: map[string]*podLog{}, made: map[types.UID]int{}}
+		access: o.right(), life: rand.Uint32(), version: version, oldest: version, kinds: kindsOf(o.Kinds), objects: map[string]map[string]object{}, changed: make(chan struct{}), pods: map[string]*podLife{}, logs: map[string]*podLog{}, made: map[types.UID]int{}}
 	s.serve = fault.Server{Plan: s.plan, Recorder: s.calls, Now: time.Now}
 	return s
+}
+
+// right is who may call.
+func (o Options) right() func(r *http.Request) Right {
+	if o.Whose != nil {
+		return o.Whose
+	}
+	return o.Access.Of
 }
 
 // Close ends what runs.

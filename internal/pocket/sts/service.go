@@ -4,6 +4,7 @@
 package sts
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"net/http"
@@ -51,7 +52,28 @@ func (s *Service) Do(call awsjson.Call, form url.Values) fault.Reply {
 			return s.Fail(call, &awsjson.Error{Code: "ValidationError", Message: "unknown parameter " + name})
 		}
 	}
-	return s.reply(http.StatusOK, identity{Arn: fmt.Sprintf("arn:aws:iam::%s:user/%s", s.Account, call.AccessKey), UserID: "AIDAPOCKETPOCKETPOCKE", Account: s.Account, ID: call.ID})
+	if call.JSON {
+		return s.inJSON(call)
+	}
+	return s.reply(http.StatusOK, identity{Arn: s.arn(call), UserID: userID, Account: s.Account, ID: call.ID})
+}
+
+const userID = "AIDAPOCKETPOCKETPOCKE"
+
+func (s *Service) arn(call awsjson.Call) string {
+	return fmt.Sprintf("arn:aws:iam::%s:user/%s", s.Account, call.AccessKey)
+}
+
+// inJSON is the answer for callers that accept JSON, as the authenticator of EKS does:
+// https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
+func (s *Service) inJSON(call awsjson.Call) fault.Reply {
+	body, err := json.Marshal(map[string]any{"GetCallerIdentityResponse": map[string]any{
+		"GetCallerIdentityResult": map[string]string{"Account": s.Account, "Arn": s.arn(call), "UserId": userID},
+		"ResponseMetadata":        map[string]string{"RequestId": call.ID}}})
+	if err != nil {
+		panic("sts: " + err.Error()) // texts of ours
+	}
+	return fault.Reply{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
 }
 
 // Fail writes an error as the query protocol does.
