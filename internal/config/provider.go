@@ -163,6 +163,12 @@ func (p Provider) noKind(drivers []sdk.Driver) Problem {
 		Message: fmt.Sprintf("no kind is called %q", p.Kind) + meant(p.Kind, kinds), Remedy: "the kinds are " + strings.Join(kinds, ", ")}
 }
 
+// Where returns where a member of the provider's config stands, such as
+// "config.region"; what isn't there is nearest to what is.
+func (p Provider) Where(field string) Origin {
+	return p.place(strings.TrimPrefix(strings.TrimPrefix(field, "config"), "."), false)
+}
+
 // place returns where a path below config: stands, or the nearest thing above
 // it that does: its value if wanted and a scalar, else its key.
 func (p Provider) place(path string, value bool) Origin {

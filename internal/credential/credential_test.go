@@ -54,6 +54,11 @@ func TestResolve(t *testing.T) {
 		{name: "a kubeconfig of the config, for Argo", kind: "argo", conf: `{"kubeconfig":"/c"}`, env: all, want: map[string]string{"KUBECONFIG": "/k"}},
 		{name: "an empty one of the config", kind: "kubernetes", conf: `{"kubeconfig":""}`, code: sdk.Unauthenticated, err: "set KUBECONFIG, or kubeconfig in the provider's config; or write"},
 		{name: "no kind for it", kind: "aws-ecs", conf: `{"kubeconfig":"/c"}`, code: sdk.Unauthenticated, err: "set AWS_ACCESS_KEY_ID"},
+		{name: "a cluster of EKS", kind: "kubernetes", conf: `{"eks":{"cluster":"c"}}`, env: all,
+			want: map[string]string{"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "canary", "AWS_REGION": "r"}},
+		{name: "one of AKS, without credentials", kind: "kubernetes", conf: `{"aks":{"cluster":"c"}}`, env: all, code: sdk.Unauthenticated, err: "set AZURE_TENANT_ID"},
+		{name: "one of GKE, ambient", kind: "kubernetes", mode: config.CredentialsAmbient, conf: `{"gke":{"cluster":"c"}}`, env: all, want: map[string]string{"HOME": "/home/ann"}},
+		{name: "one of EKS, for Argo", kind: "argo", conf: `{"eks":{"cluster":"c"}}`, env: all, want: map[string]string{"KUBECONFIG": "/k"}},
 		{name: "bad mode", kind: "docker", mode: "all", code: sdk.InvalidArgument, err: `no mode is called "all"`},
 	} {
 		got, err := FromEnv(config.EnvOf(c.env), nil).ResolveCredentials(t.Context(), ResolveRequest{Provider: "prod", Kind: c.kind, Mode: c.mode, Config: json.RawMessage(c.conf)})
@@ -128,6 +133,10 @@ func TestPocket(t *testing.T) {
 		{"aws-ecs", `{}`, "needs an endpoint"},
 		{"aws-ecs", ``, "needs an endpoint"},
 		{"aws-ecs", `[`, "config is no mapping"},
+		{"kubernetes", `{"eks":{"endpoint":"http://127.0.0.1:4566"}}`, ""},
+		{"kubernetes", `{"eks":{"endpoint":"https://eks.eu-west-1.amazonaws.com"}}`, "endpoint is elsewhere"},
+		{"kubernetes", `{"eks":{},"endpoint":"http://127.0.0.1:4566"}`, "needs an endpoint"},
+		{"kubernetes", `{}`, "no pocket cloud speaks for the kind kubernetes"},
 		{"docker", `{"endpoint":"http://127.0.0.1"}`, "no pocket cloud speaks for the kind docker"},
 	} {
 		r := ResolveRequest{Provider: "p", Kind: c.kind, Mode: config.CredentialsPocket, Config: json.RawMessage(c.conf)}

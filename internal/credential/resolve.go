@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -34,11 +35,9 @@ func (f *fromEnv) ResolveCredentials(ctx context.Context, r ResolveRequest) (Cre
 	if ctx.Err() != nil {
 		return Credentials{}, fmt.Errorf("resolve credentials: %w", context.Cause(ctx))
 	}
-	var row Row
-	for _, x := range f.table {
-		if x.Kind == r.Kind {
-			row = x
-		}
+	row := f.row(r.Kind)
+	if kind, inner, ok := row.hosted(r.Config); ok {
+		row, r.Config = f.row(kind), inner
 	}
 	switch r.Mode {
 	case config.CredentialsPocket:
@@ -69,6 +68,32 @@ func (f *fromEnv) ResolveCredentials(ctx context.Context, r ResolveRequest) (Cre
 		take(row.Ambient)
 	}
 	return New(values, ambient), nil
+}
+
+// row is the row of a kind; a kind without one takes nothing.
+func (f *fromEnv) row(kind string) Row {
+	for _, x := range f.table {
+		if x.Kind == kind {
+			return x
+		}
+	}
+	return Row{}
+}
+
+// hosted returns the kind whose row holds for a provider's config that names a cluster
+// of a cloud, and the object that does. A config that names clusters twice, or a file
+// beside one, is the driver's to refuse.
+func (r Row) hosted(conf json.RawMessage) (kind string, inner json.RawMessage, ok bool) {
+	members := map[string]json.RawMessage{}
+	if len(r.Hosted) == 0 || json.Unmarshal(conf, &members) != nil {
+		return "", nil, false
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Hosted)) {
+		if raw, there := members[name]; there {
+			return r.Hosted[name], raw, true
+		}
+	}
+	return "", nil, false
 }
 
 // complete returns the first set that is there in whole.

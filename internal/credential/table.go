@@ -22,6 +22,10 @@ type Row struct {
 	// File is the member of the provider's config that names a file with all of its
 	// credentials; a set isn't needed then.
 	File string
+	// Hosted are members of the provider's config, each an object, that name a cluster
+	// of a cloud: the row of that cloud's kind holds then, with its endpoint within the
+	// object.
+	Hosted map[string]string
 	// Needed: without a complete set, and without ambient, nothing works.
 	Needed bool
 }
@@ -67,7 +71,8 @@ func Table() []Row {
 		{Kind: "fake"},
 		{Kind: "docker", Also: docker, Ambient: []string{"HOME", "USERPROFILE", "SSH_AUTH_SOCK"}},
 		{Kind: "compose", Also: docker, Ambient: []string{"HOME", "USERPROFILE", "SSH_AUTH_SOCK"}},
-		as(kube, "kubernetes"),
+		{Kind: "kubernetes", Sets: kube.Sets, File: kube.File, Ambient: kube.Ambient, Needed: true,
+			Hosted: map[string]string{"eks": "aws-ecs", "aks": "azure-aci", "gke": "gcp-cloudrun"}},
 		{Kind: "argo", Sets: append(kube.Sets, Set{Names: []string{"ARGO_TOKEN"}}), Also: []string{"ARGO_TOKEN"}, File: kube.File, Ambient: kube.Ambient, Needed: true},
 		as(aws, "aws-ecs"),
 		as(aws, "aws-batch"),

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +47,9 @@ func configuration() ([]byte, error) {
 		}
 		if r.File != "" {
 			sets = append(sets, "none, with "+code(r.File)+" in its config")
+		}
+		for _, member := range slices.Sorted(maps.Keys(r.Hosted)) {
+			sets = append(sets, "those of "+code(r.Hosted[member])+", with "+code(member)+" in its config")
 		}
 		need := strings.Join(sets, "; or ")
 		if need == "" {

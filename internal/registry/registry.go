@@ -307,7 +307,7 @@ func openWith(ctx context.Context, o Options, d *sdk.Driver, p config.Provider, 
 		err = o.Redactor.Error(err)
 		var e *sdk.Error
 		if errors.As(err, &e) {
-			return Backend{}, err
+			return Backend{}, placed(err, e, p)
 		}
 		return Backend{}, &sdk.Error{Code: sdk.CodeOf(err), Op: "open provider", Provider: p.Name, Err: err}
 	}
@@ -320,6 +320,22 @@ func openWith(ctx context.Context, o Options, d *sdk.Driver, p config.Provider, 
 		b.MaxInFlight = most
 	}
 	return b, nil
+}
+
+// placed has the refusal of a member of a provider's config say where in which file
+// it stands. What a schema refuses says so by itself.
+func placed(err error, e *sdk.Error, p config.Provider) error {
+	var told sdk.Problems
+	if e.Code != sdk.InvalidArgument || !strings.HasPrefix(e.Field, "config.") || errors.As(err, &told) {
+		return err
+	}
+	at := p.Where(e.Field)
+	if at.Kind != config.FromFile {
+		return err
+	}
+	out := *e
+	out.Err = fmt.Errorf("%s: %w", at, e.Err)
+	return &out
 }
 
 // driverDir makes the folder of a kind, and those above it up to the state

@@ -33,6 +33,9 @@ type Settings struct {
 	// Region, Endpoint and Account stand in the provider's config; each may be
 	// empty. An endpoint takes every service's calls and is on this machine.
 	Region, Endpoint, Account string
+	// AnyAccount leaves the account unknown where it isn't configured: nobody is asked
+	// for it.
+	AnyAccount bool
 	// Credentials are variables by name (AWS_ACCESS_KEY_ID, AWS_REGION, ...).
 	Credentials map[string]string
 	// Ambient allows the vendor's own chain.
@@ -119,7 +122,7 @@ func (x *Session) open(ctx context.Context, s Settings) error {
 	base.Region = x.Region
 	x.Config, x.Partition, x.sts = base, partition(x.Region), sts.NewFromConfig(base)
 	x.Account = s.Account
-	if x.Account == "" {
+	if x.Account == "" && !s.AnyAccount {
 		x.Account, err = x.knownAccount(ctx, s)
 		x.mine.known = err == nil
 	}

@@ -85,6 +85,16 @@ func (s source) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azc
 	return t, nil
 }
 
+// Token returns a token of a scope for a service that the vendor's clients don't call.
+func (x *Session) Token(ctx context.Context, op, scope string) (azcore.AccessToken, error) {
+	var out azcore.AccessToken
+	err := x.Call(ctx, op, func(ctx context.Context) (err error) {
+		out, err = x.token.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{scope}})
+		return err
+	})
+	return out, err
+}
+
 // words is what came of the last request to an authority.
 type words struct{ silent, unreached atomic.Bool }
 

@@ -22,6 +22,8 @@ import (
 // https://cloud.google.com/run/docs/reference/rest/v2/projects.locations.jobs/create
 const scope = "https://www.googleapis.com/auth/cloud-platform"
 
+func (s Settings) scopes() []string { return append([]string{scope}, s.Scopes...) }
+
 // withCredentials returns the source of access tokens, and the project that the
 // credentials are of, where they say: a file of credentials, else a token, else
 // gcloud's login or the metadata server where the ambient ones are allowed.
@@ -42,7 +44,7 @@ func withCredentials(ctx context.Context, s Settings) (oauth2.TokenSource, strin
 			return fromFile(ctx, s, file, file)
 		}
 	}
-	return metadataServer{google.ComputeTokenSource("", scope)}, "", nil
+	return metadataServer{google.ComputeTokenSource("", s.scopes()...)}, "", nil
 }
 
 // loginFile is where `gcloud auth application-default login` leaves its
@@ -87,7 +89,7 @@ func fromFile(ctx context.Context, s Settings, file, field string) (oauth2.Token
 		return fail(fmt.Errorf("%s holds credentials of the unknown type %q", file, head.Type))
 	}
 	// The source outlives the call that opens the provider.
-	got, err := google.CredentialsFromJSONWithType(context.WithoutCancel(ctx), data, head.Type, scope)
+	got, err := google.CredentialsFromJSONWithType(context.WithoutCancel(ctx), data, head.Type, s.scopes()...)
 	if err != nil {
 		return fail(fmt.Errorf("%s can't be used as credentials of the type %s", file, head.Type))
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -38,6 +39,10 @@ type Settings struct {
 	// Project, Region and Endpoint stand in the provider's config; each may be
 	// empty. An endpoint takes every service's calls and is on this machine.
 	Project, Region, Endpoint string
+	// Regionless is a session that has no region: none is asked for.
+	Regionless bool
+	// Scopes are wanted of tokens besides that of all calls.
+	Scopes []string
 	// Credentials are variables by name (GOOGLE_APPLICATION_CREDENTIALS, ...).
 	Credentials map[string]string
 	// Ambient allows gcloud's own login and the metadata server.
@@ -79,6 +84,7 @@ func Open(ctx context.Context, s Settings) (*Session, error) {
 		return nil, s.problem("config.project", errors.New("no project is set"), "set project under config:, or GOOGLE_CLOUD_PROJECT")
 	case !projectID().MatchString(x.Project):
 		return nil, s.problem("config.project", fmt.Errorf("%q is no project's ID", x.Project), "an ID has 6 to 30 lowercase letters, digits and hyphens; it is neither the project's name nor its number")
+	case s.Regionless:
 	case x.Region == "":
 		return nil, s.problem("config.region", errors.New("no region is set"), "set region under config:, or GOOGLE_CLOUD_REGION")
 	case !regionName().MatchString(x.Region):
@@ -200,6 +206,29 @@ func (x *Session) token(ctx context.Context) (*oauth2.Token, error) {
 		_, metadata := x.tokens.(metadataServer)
 		return nil, &noCredentials{context.Cause(ctx), !metadata}
 	}
+}
+
+// Authorize signs a request to a service that isn't called by Connect.
+func (x *Session) Authorize(ctx context.Context, op string, r *http.Request) error {
+	token, err := x.Token(ctx, op)
+	if err != nil {
+		return err
+	}
+	token.SetAuthHeader(r)
+	if x.quota != "" {
+		r.Header.Set("X-Goog-User-Project", x.quota)
+	}
+	return nil
+}
+
+// Token returns an access token for a service that isn't called by Connect.
+func (x *Session) Token(ctx context.Context, op string) (*oauth2.Token, error) {
+	var out *oauth2.Token
+	err := x.Call(ctx, op, func(ctx context.Context) (err error) {
+		out, err = x.token(ctx)
+		return err
+	})
+	return out, err
 }
 
 // Close closes all connections.

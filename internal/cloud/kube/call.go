@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -279,11 +280,14 @@ func (x *Session) send(ctx context.Context, verb string, at Place, query url.Val
 // context, inner the one that the call's own bound may have ended.
 func (x *Session) lost(outer, inner context.Context, op string, err error) error {
 	e := &sdk.Error{Op: op, Provider: x.provider, Err: plain(err)}
+	var none *noTokenError
 	switch {
 	case outer.Err() != nil:
 		e.Code, e.Err = sdk.CodeOf(outer.Err()), outer.Err()
 	case errors.Is(context.Cause(inner), errNoAnswer):
 		e.Code, e.Retryable, e.Err = sdk.DeadlineExceeded, true, fmt.Errorf("%w (%s)", errNoAnswer, x.timeout)
+	case errors.As(err, &none):
+		x.tokenless(e, none)
 	case credentialsFailed(err):
 		e.Code, e.Reason, e.Remedy = sdk.Unauthenticated, sdk.ReasonCredentials, "run the kubeconfig's credential plugin by hand: `kubectl get pods`"
 	default:
@@ -291,7 +295,7 @@ func (x *Session) lost(outer, inner context.Context, op string, err error) error
 	}
 	if outer.Err() == nil && reach.Nothing(inner) {
 		if e.Remedy == "" {
-			e.Remedy = "is " + x.Server + " the right address, and up?"
+			e.Remedy = cmp.Or(x.cluster.Closed, "is "+x.Server+" the right address, and up?")
 		}
 		reach.Mark(inner, e, "")
 	}

@@ -55,6 +55,9 @@ func (x *Session) refused(op string, resp *http.Response, body []byte) error {
 		e.RetryAfter = min(time.Duration(n)*time.Second, maxRetryAfter)
 	}
 	if x.words(e, resp.StatusCode, body) {
+		if e.Code == sdk.Unauthenticated && x.cluster.Stranger != "" {
+			e.Remedy = x.cluster.Stranger
+		}
 		return e
 	}
 	e.Code, e.Retryable, e.Err = sdk.Unavailable, true, wordlessError(resp.StatusCode)

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/windlass-run/windlass/internal/cloud/hosted"
 	"github.com/windlass-run/windlass/internal/cloud/reach"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -60,6 +62,9 @@ type Session struct {
 	base     *url.URL
 	// config is what connections of another protocol are made from; nil for a service.
 	config *rest.Config
+	// source is the cloud that told of cluster; nil where a kubeconfig did.
+	source  hosted.Source
+	cluster hosted.Cluster
 	// words reads a refusal; see [Service].
 	words func(e *sdk.Error, status int, body []byte) bool
 	// ahead is by how much the server's clock is ahead of ours, in nanoseconds.
@@ -89,10 +94,6 @@ func Open(s Settings) (*Session, error) {
 		return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: s.Provider, Err: err,
 			Remedy: "`kubectl config view` shows what the kubeconfig has"}
 	}
-	if s.Namespace != "" {
-		namespace = s.Namespace
-	}
-	cfg.UserAgent = "windlass"
 	if cfg.ExecProvider != nil {
 		// Nobody may be at the keyboard, and standard input is the job's.
 		cfg.ExecProvider.StdinUnavailable = true
@@ -103,6 +104,12 @@ func Open(s Settings) (*Session, error) {
 			}
 		}
 	}
+	return open(s, cfg, cmp.Or(s.Namespace, namespace))
+}
+
+// open makes the session of a config.
+func open(s Settings, cfg *rest.Config, namespace string) (*Session, error) {
+	cfg.UserAgent = "windlass"
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: s.Provider, Err: err}
@@ -226,10 +233,13 @@ func authorityOf(t rest.TLSClientConfig) (string, error) {
 	return "ca-" + hex.EncodeToString(sum[:8]), nil
 }
 
-// Close drops idle connections.
+// Close drops idle connections, and those to the cloud.
 func (x *Session) Close() error {
 	utilnet.CloseIdleConnectionsFor(x.client.Transport)
-	return nil
+	if x.source == nil {
+		return nil
+	}
+	return x.source.Close()
 }
 
 // bound is a context with the call's own time-out, which tells whether anything was

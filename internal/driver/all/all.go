@@ -3,7 +3,10 @@
 package all
 
 import (
+	"github.com/windlass-run/windlass/internal/cloud/aws/eks"
 	"github.com/windlass-run/windlass/internal/cloud/aws/logtail"
+	"github.com/windlass-run/windlass/internal/cloud/azure/aks"
+	"github.com/windlass-run/windlass/internal/cloud/gcp/gke"
 	"github.com/windlass-run/windlass/internal/driver/aci"
 	"github.com/windlass-run/windlass/internal/driver/appplatform"
 	"github.com/windlass-run/windlass/internal/driver/argo"
@@ -21,5 +24,5 @@ import (
 // Drivers returns every driver of this program.
 func Drivers() []sdk.Driver {
 	amazon := &logtail.Account{}
-	return []sdk.Driver{local.Driver(), docker.Driver(), compose.Driver(), kubernetes.Driver(), argo.Driver(), ecs.DriverWith(amazon), batch.DriverWith(amazon), cloudrun.Driver(), aci.Driver(), appplatform.Driver(), fake.Driver()}
+	return []sdk.Driver{local.Driver(), docker.Driver(), compose.Driver(), kubernetes.DriverWith(eks.Cloud(), aks.Cloud(), gke.Cloud()), argo.Driver(), ecs.DriverWith(amazon), batch.DriverWith(amazon), cloudrun.Driver(), aci.Driver(), appplatform.Driver(), fake.Driver()}
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/cloud/hosted"
 	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
 	"github.com/windlass-run/windlass/sdk"
@@ -57,13 +58,16 @@ func (c config) check(provider string) error {
 	return nil
 }
 
-func configSchema() sdk.Schema {
+func configSchema(clouds []hosted.Cloud) sdk.Schema {
 	own := []sdk.SchemaField{
 		{Name: "kubeconfig", Type: sdk.TypeString, Default: "that of KUBECONFIG", Doc: "The whole path of the kubeconfig, one file. It may have no exec, auth-provider or tokenFile: those need KUBECONFIG."},
 		{Name: "context", Type: sdk.TypeString, Default: "the kubeconfig's current one", Doc: "The context of the kubeconfig."},
-		{Name: "namespace", Type: sdk.TypeString, Default: "the context's; within a cluster, the pod's", Doc: "The namespace in which jobs run."},
+		{Name: "namespace", Type: sdk.TypeString, Default: "the context's; within a cluster, the pod's; of a cluster of a cloud, default", Doc: "The namespace in which jobs run."},
 		{Name: "rate", Type: sdk.TypeInt, Min: 1, Max: 100000, Default: fmt.Sprint(defaultRate), Doc: "The most calls a second of all providers of the cluster in one process; twice as many may come at once."},
 		{Name: "log_stall", Type: sdk.TypeDuration, Default: time.Duration(defaultLogStall).String(), Doc: "A followed log that is silent for so long is opened again."},
+	}
+	for _, c := range clouds {
+		own = append(own, c.Field())
 	}
 	return sdk.Schema{Doc: "Which cluster and namespace run the jobs, and where in it.", Fields: append(own, podspec.PlacementFields()...)}
 }

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/cloud/hosted"
 	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
 	"github.com/windlass-run/windlass/internal/driver/kubernetes/workload"
@@ -26,22 +27,25 @@ const Kind = "kubernetes"
 // selector within the call's address.
 const batchMax = 100
 
-// Driver returns the driver. Providers that come of one value share the budget of
-// calls to their API server.
-func Driver() sdk.Driver {
+// Driver returns the driver, which finds clusters by kubeconfigs and as pods do.
+func Driver() sdk.Driver { return DriverWith() }
+
+// DriverWith returns the driver for clusters of clouds besides. Providers that come of
+// one value share the budget of calls to their API server.
+func DriverWith(clouds ...hosted.Cloud) sdk.Driver {
 	budgets := &kube.Budgets{}
 	return sdk.Driver{
 		Kind:         Kind,
 		Doc:          "Jobs of a Kubernetes cluster.",
-		Config:       configSchema(),
+		Config:       configSchema(clouds),
 		Options:      optionsSchema(),
 		Capabilities: sdk.CapabilitiesOf[*provider](),
 		Guarantees:   guarantees(),
 		Support:      support(),
 		Schemes:      []string{podspec.SchemeKube, podspec.SchemeEnv, podspec.SchemeFile},
 		Resources:    resourceTypes(),
-		Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
-			p, err := open(r, budgets)
+		Open: func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
+			p, err := open(ctx, r, clouds, budgets)
 			if err != nil {
 				return nil, err
 			}
@@ -132,18 +136,17 @@ var (
 	_ sdk.ExpiryRenewer = (*provider)(nil)
 )
 
-func open(r sdk.OpenRequest, budgets *kube.Budgets) (*provider, error) {
+func open(ctx context.Context, r sdk.OpenRequest, clouds []hosted.Cloud, budgets *kube.Budgets) (*provider, error) {
 	r = r.Filled()
 	var cfg config
-	if err := configSchema().Decode("config", r.Config, &cfg); err != nil {
+	if err := configSchema(clouds).Decode("config", r.Config, &cfg); err != nil {
 		return nil, err
 	}
 	cfg = cfg.filled()
 	if err := cfg.check(r.Name); err != nil {
 		return nil, err
 	}
-	session, err := kube.Open(kube.Settings{Provider: r.Name, File: cfg.Kubeconfig, Context: cfg.Context, Namespace: cfg.Namespace,
-		Credentials: r.Credentials, Ambient: r.AmbientCredentials, CallTimeout: r.CallTimeout})
+	session, err := cfg.connect(ctx, r, clouds)
 	if err != nil {
 		return nil, err
 	}
