@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -362,6 +363,41 @@ func TestProvisioning(t *testing.T) {
 	s.put("fixed", with(func(m map[string]any) { delete(m, "network_mode"); m["ports"] = []string{"127.0.0.1:1:80"} }))
 	_, err := s.p.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: s.op("fixed"), Replicas: 2})
 	refusal(t, err, sdk.FailedPrecondition, "published port")
+}
+
+// TestRemoveMade: a stop keeps what `svc start -f` made and says what removes it;
+// done, the service is gone whole, and can be made again.
+func TestRemoveMade(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	spec := sdk.DeploymentSpec{Name: "made", Image: testneed.Image, Command: sdk.Argv{"sh", "-c", upProgram}}
+	start := func() {
+		t.Helper()
+		if _, err := s.p.StartWorkload(t.Context(), sdk.StartWorkloadRequest{Op: s.op("made"), Spec: &spec}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start()
+	r, err := s.p.StopWorkload(t.Context(), sdk.StopWorkloadRequest{Op: s.op("made")})
+	if err != nil || len(r.Op.Warnings) != 1 {
+		t.Fatalf("stop: %+v, %v", r, err)
+	}
+	if st := s.status(t, "made"); !st.Stopped {
+		t.Errorf("stopped: %+v", st)
+	}
+	_, line, _ := strings.Cut(r.Op.Warnings[0], "`docker compose")
+	line, _, _ = strings.Cut(line, "`")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", s.plugin+" --host "+s.host+line)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	if left := s.containers(t, "made"); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if _, err := s.p.WorkloadStatus(t.Context(), sdk.WorkloadStatusRequest{Path: "made"}); !errors.Is(err, sdk.NotFound) {
+		t.Errorf("removed: %v", err)
+	}
+	start()
 }
 
 // TestSecrets: a secret is a file that the containers mount; no listing of their

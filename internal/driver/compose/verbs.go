@@ -24,7 +24,12 @@ func (p *provider) StopWorkload(ctx context.Context, r sdk.StopWorkloadRequest) 
 		if s.stopped() || len(s.list) == 0 {
 			return nil, nil
 		}
-		return &plan{args: []string{"stop", s.name}}, nil
+		pl := &plan{args: []string{"stop", s.name}}
+		l, err := p.layerOf(opStop, s.name)
+		if l.made() {
+			pl.warnings = append(pl.warnings, "it was made by `svc start -f` and stays, stopped; what removes it: "+p.removes(s.name))
+		}
+		return pl, err
 	})
 	out := sdk.StopWorkloadResult{Op: res}
 	if s != nil {
@@ -32,6 +37,12 @@ func (p *provider) StopWorkload(ctx context.Context, r sdk.StopWorkloadRequest) 
 		out.Restores = &n
 	}
 	return out, err
+}
+
+// removes is how a person removes a service that `svc start -f` made, which is
+// provisioning (ADR 0030): no verb takes that back.
+func (p *provider) removes(name string) string {
+	return fmt.Sprintf("`docker compose --project-name %s --file %s rm --stop --force %s && rm -r %s`", p.cfg.Project, p.layerPath(name), name, p.folder(name))
 }
 
 // StartWorkload implements sdk.Starter.
