@@ -340,6 +340,18 @@ func TestStepEphemeral(t *testing.T) {
 	if out, code := p.do("step", "run", "f.yaml"); code != 7 || out != "out\n" {
 		t.Errorf("exit %d, %q", code, out)
 	}
+	example, err := os.ReadFile("../../examples/step/ephemeral.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("ephemeral.yaml", string(example))
+	if out, code := p.do("step", "run", "ephemeral.yaml"); code != 0 || out != "hello from a workflow\n" {
+		t.Errorf("the example: exit %d, %q", code, out)
+	}
+	p.write("f.yaml", one("command: [echo, out]")+"  - {name: next, type: step.sandbox_exec, config: {image: busybox, env: {E: '{{ .steps.only.stderr }}'}}}\n")
+	if out, code := p.do("step", "run", "--json", "f.yaml"); code != 125 || strings.Contains(out, "step_begin") || !strings.Contains(out, "f.yaml:3:") || !strings.Contains(out, "stderr of step only is null: ephemeral keeps stdout and stderr as one") {
+		t.Errorf("a stderr that is never there: exit %d, %s", code, out)
+	}
 	p.write("f.yaml", one("argo_module: wf, timeout: 2s, command: [sleep, '1000']"))
 	if _, code := p.do("step", "run", "f.yaml"); code != 124 {
 		t.Errorf("exit %d, want 124", code)

@@ -277,3 +277,20 @@ func TestStepSilenceIsTold(t *testing.T) {
 		t.Errorf("stdout %q", w.out.String())
 	}
 }
+
+// TestF21StepTellsMemory: a process that was killed for memory is told of a step that
+// succeeded, on stderr and in the events.
+func TestF21StepTellsMemory(t *testing.T) {
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0), OOM: true})
+	}
+	path := w.steps("image: i")
+	w.ok("step", "run", path)
+	if got := w.err.String(); !strings.Contains(got, "step s0: a process of it was killed for memory") {
+		t.Error(got)
+	}
+	if out := w.ok("step", "run", "--json", path); !strings.Contains(out, `"oom_observed":true`) {
+		t.Error(out)
+	}
+}

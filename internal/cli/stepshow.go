@@ -23,6 +23,7 @@ type StepView struct {
 	Verdict  *sdk.Verdict `json:"verdict" doc:"How much of its output later steps have; null where the environment doesn't tell."`
 	Profile  sdk.Profile  `json:"security_profile,omitzero" doc:"The profile that was asked for in the end."`
 	Duration string       `json:"duration,omitzero" doc:"From its start to the proof of its end."`
+	OOM      bool         `json:"oom_observed,omitzero" doc:"A process of it was killed for memory, whatever its end; a remote runner doesn't tell."`
 	Exit     *int         `json:"exit" doc:"The exit code that this end gives the command, were it the file's end; null when no end is known."`
 	Forgiven bool         `json:"forgiven,omitzero" doc:"It failed, and fail_on_error let the file go on."`
 	Message  string       `json:"message,omitzero" doc:"One line of the backend."`
@@ -55,7 +56,7 @@ func (s *stepShow) Begin(p *step.Step, env string) sandbox.Output {
 
 // End implements step.Show.
 func (s *stepShow) End(p *step.Step, o *step.Output, err error) {
-	v := StepView{Name: p.Name, Env: o.Env, ExitCode: o.ExitCode, State: o.State, Profile: o.Profile, Forgiven: o.Forgiven, Message: s.f.Streams.redact(o.Message)}
+	v := StepView{Name: p.Name, Env: o.Env, ExitCode: o.ExitCode, State: o.State, Profile: o.Profile, Forgiven: o.Forgiven, OOM: o.OOM, Message: s.f.Streams.redact(o.Message)}
 	if !o.RunID.IsZero() {
 		id := o.RunID.String()
 		v.Run = &id
@@ -78,6 +79,9 @@ func (s *stepShow) End(p *step.Step, o *step.Output, err error) {
 	}
 	if err == nil && !o.Passed() {
 		s.f.Streams.note("%s", s.failed(p, o))
+	}
+	if o.OOM && o.Reason != sdk.ReasonOOMKilled {
+		s.f.Streams.note("step %s: a process of it was killed for memory", p.Name)
 	}
 	switch o.Result.Verdict {
 	case "", sdk.VerdictComplete, sdk.VerdictQuiet:

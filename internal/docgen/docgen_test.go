@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/driver/all"
+	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/internal/secret"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -52,6 +53,26 @@ func TestGenerate(t *testing.T) {
 	text = "one\n2\nthree\n"
 	if err := generate(root, docs, true, &out); err == nil || out.String() != "docs/a.md differs\n-2: two\n+2: 2\n" {
 		t.Errorf("%v, %q", err, out.String())
+	}
+}
+
+// TestEveryStepFieldIsDescribed: on every kind that runs jobs each field of a step has a
+// row of the kind's own, with what is taken or why it is refused.
+func TestEveryStepFieldIsDescribed(t *testing.T) {
+	for _, d := range all.Drivers() {
+		places := sandbox.Places{Providers: []sandbox.Provider{{Name: "p", Kind: d.Kind, Support: d.Support}}, Jobs: &sandbox.Jobs{}}
+		env, err := places.Find(t.Context(), sandbox.Choice{ExecEnv: sandbox.ProviderEphemeral, Provider: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Support) == 0 {
+			continue // it runs no jobs
+		}
+		for _, row := range env.Support() {
+			if row.Values == "as the provider takes it" || (row.Values == "") == (row.Refused == "") {
+				t.Errorf("%s has no word on %s", d.Kind, row.Field)
+			}
+		}
 	}
 }
 

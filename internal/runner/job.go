@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/internal/sandbox"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/sandboxpb"
 )
@@ -115,7 +116,7 @@ func (j *job) outcome(run ledger.Run, whole bool, exec string) (int32, error) {
 	fail := func(code sdk.Code, id, format string, args ...any) (int32, error) {
 		return 0, &sdk.Error{Code: code, Op: "exec", ID: id, Err: fmt.Errorf("run %s: "+format, append([]any{short}, args...)...)}
 	}
-	if !whole || lossy(run.Verdict) {
+	if !whole || sandbox.Partial(run.Verdict) {
 		end := string(run.State)
 		if run.ExitCode != nil {
 			end = fmt.Sprintf("%s with code %d", run.State, *run.ExitCode)
@@ -153,16 +154,6 @@ func (j *job) outcome(run ledger.Run, whole bool, exec string) (int32, error) {
 		words += ": " + run.Message
 	}
 	return fail(codeOf(run.Reason), ErrEnded, "it ended as %s, without an exit code: %s", run.State, words)
-}
-
-// lossy reports a verdict by which the caller may not have had everything. What
-// was dropped here, over the cap of what is kept, was shown before, or as a gap.
-func lossy(v sdk.Verdict) bool {
-	switch v {
-	case sdk.VerdictTruncatedByProvider, sdk.VerdictGap, sdk.VerdictUnavailable:
-		return true
-	}
-	return false
 }
 
 // codeOf is the class of an end without a code: FailedPrecondition where nothing

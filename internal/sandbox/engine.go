@@ -48,10 +48,11 @@ type stay struct {
 	// row is the run's as it was submitted.
 	row  ledger.Run
 	note func(text string)
-	// item takes the run's output.
-	item func(control.FollowItem)
-	stop <-chan struct{}
-	why  func() string
+	// item takes the run's output, and broken why there is no more of it.
+	item   func(control.FollowItem)
+	broken func(err error)
+	stop   <-chan struct{}
+	why    func() string
 }
 
 // see returns the run's row once the run has ended and its output is whole: with
@@ -102,7 +103,7 @@ func (s stay) show(ctx context.Context) {
 	for it, err := range s.j.Engine.Follow(ctx, s.run, control.FollowOptions{Follow: true}) {
 		if err != nil {
 			if ctx.Err() == nil {
-				s.note(fmt.Sprintf("its output can't be shown: %v", err))
+				s.broken(err)
 			}
 			return
 		}

@@ -54,6 +54,12 @@ type Result struct {
 	ExitCode *int
 	// Signal is the name of the signal that ended the process, if that is known.
 	Signal string
+	// OOM: a process of it was killed for memory, whatever the end. A remote runner
+	// doesn't tell.
+	OOM bool
+	// Partial: a part of its output is missing, so that what came isn't all that the
+	// command wrote.
+	Partial bool
 	// NotFound and NotExecutable: the backend says that the command isn't in the
 	// image, or is no program.
 	NotFound, NotExecutable bool
@@ -64,6 +70,16 @@ type Result struct {
 	Profile sdk.Profile
 	// Duration is from the call to the proof of the end, by our clock.
 	Duration time.Duration
+}
+
+// Partial reports a verdict by which a part of the output may be missing. What was
+// dropped here, over the cap of what is kept, was shown before, or as a gap.
+func Partial(v sdk.Verdict) bool {
+	switch v {
+	case sdk.VerdictTruncatedByProvider, sdk.VerdictGap, sdk.VerdictUnavailable:
+		return true
+	}
+	return false
 }
 
 // Output takes what an execution writes, as it comes. Its methods are called by

@@ -121,7 +121,7 @@ func (j *jobs) Exec(ctx context.Context, r Request) (Result, error) {
 		r.Output.Note(w)
 	}
 	out := &relay{to: r.Output}
-	s := stay{j: j.Jobs, run: id, row: sub.Run, note: out.note, item: out.item, stop: r.Stop, why: r.Why}
+	s := stay{j: j.Jobs, run: id, row: sub.Run, note: out.note, item: out.item, broken: out.broken, stop: r.Stop, why: r.Why}
 	run, err := s.see(ctx)
 	if err != nil {
 		return Result{RunID: id, Profile: profile}, fmt.Errorf("run %s: %w", id.Short(), err)
@@ -129,6 +129,7 @@ func (j *jobs) Exec(ctx context.Context, r Request) (Result, error) {
 	s.settle(ctx)
 	res := resultOf(run, j.last(ctx, id))
 	res.Profile, res.Duration = profile, j.Now().Sub(begun)
+	res.Partial = out.partial || Partial(run.Verdict)
 	return res, nil
 }
 
@@ -284,7 +285,7 @@ func (j *jobs) last(ctx context.Context, id sdk.ID) *ledger.Attempt {
 // resultOf tells a run's end.
 func resultOf(run ledger.Run, last *ledger.Attempt) Result {
 	res := Result{RunID: run.ID, State: run.State, Reason: run.Reason, Verdict: run.Verdict, ExitCode: run.ExitCode,
-		Signal: run.Signal, Message: run.Message}
+		Signal: run.Signal, Message: run.Message, OOM: run.OOM}
 	if last != nil {
 		res.NotFound, res.NotExecutable = last.Raw[sdk.RawExec] == sdk.ExecNotFound, last.Raw[sdk.RawExec] == sdk.ExecNotExecutable
 	}

@@ -381,3 +381,48 @@ func TestNoRunner(t *testing.T) {
 		}
 	}
 }
+
+// TestF21MemoryIsTold: a process that was killed for memory is told of a step that
+// succeeded, and changes neither its state nor its code.
+func TestF21MemoryIsTold(t *testing.T) {
+	w := newWorld(t, fake.Settings{}, nil)
+	for name, c := range choices() {
+		res, err := w.env(c).Exec(w.ctx(), request(script("oom 0"), newOutput()))
+		if err != nil || res.State != sdk.StateSucceeded || res.ExitCode == nil || *res.ExitCode != 0 || !res.OOM {
+			t.Errorf("%s: %+v, %v", name, res, err)
+		}
+		if res, err := w.env(c).Exec(w.ctx(), request(script("oom"), newOutput())); err != nil || res.Reason != sdk.ReasonOOMKilled || !res.OOM {
+			t.Errorf("%s: %+v, %v", name, res, err)
+		}
+		if res, err := w.env(c).Exec(w.ctx(), request(script("true"), newOutput())); err != nil || res.OOM || res.Partial {
+			t.Errorf("%s: %+v, %v", name, res, err)
+		}
+	}
+}
+
+// TestF58OutputIsGone: a job that succeeded and whose output the backend has lost has an
+// output that isn't whole, and says so.
+func TestF58OutputIsGone(t *testing.T) {
+	w := newWorld(t, fake.Settings{}, nil)
+	w.cloud.Inject(fake.Fault{Op: fake.OpJobLogs, Kind: fake.FaultError, Status: 404, Code: "NotFound", Times: -1})
+	res, err := w.env(Choice{}).Exec(w.ctx(), request(script("echo hello; exit 0"), newOutput()))
+	if err != nil || res.State != sdk.StateSucceeded || res.Verdict != sdk.VerdictUnavailable || !res.Partial {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// TestF60OutputFromTheStart: a step follows from its submit, when nothing runs yet, to
+// its end: all that comes late is there.
+func TestF60OutputFromTheStart(t *testing.T) {
+	w := newWorld(t, fake.Settings{}, nil)
+	w.cloud.Change(func(k *fake.Knobs) {
+		k.StartDelay, k.LateLogs = fake.Duration(300*time.Millisecond), fake.Duration(200*time.Millisecond)
+	})
+	for name, c := range choices() {
+		o := newOutput()
+		res, err := w.env(c).Exec(w.ctx(), request(script("lines 50; exit 0"), o))
+		if err != nil || res.State != sdk.StateSucceeded || res.Partial || !strings.HasSuffix(o.text(sdk.StreamStdout), "line 48\nline 49\n") || strings.Count(o.text(sdk.StreamStdout), "\n") != 50 {
+			t.Errorf("%s: %+v, %v, %q", name, res, err, o.text(sdk.StreamStdout))
+		}
+	}
+}

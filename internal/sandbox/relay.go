@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/windlass-run/windlass/internal/control"
@@ -17,12 +18,22 @@ type relay struct {
 	buf     []byte
 	attempt int
 	gone    bool
+	// partial: something was missing.
+	partial bool
 }
 
 func (r *relay) note(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.to.Note(text)
+}
+
+// broken notes that the output couldn't be read to its end.
+func (r *relay) broken(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.partial = true
+	r.to.Note(fmt.Sprintf("its output can't be shown: %v", err))
 }
 
 func (r *relay) item(it control.FollowItem) {
@@ -33,6 +44,7 @@ func (r *relay) item(it control.FollowItem) {
 	}
 	switch {
 	case it.Gap != nil:
+		r.partial = true
 		r.to.Note("output is missing here: " + it.Gap.Why)
 	case it.Entry != nil && it.Entry.Stream == sdk.StreamSystem:
 		r.write(sdk.StreamSystem, it.Entry.Data)

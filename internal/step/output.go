@@ -1,8 +1,10 @@
 package step
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/sandbox"
@@ -59,8 +61,8 @@ func (k *kept) add(b *budget, data []byte) {
 func Outputs() [][2]string {
 	return [][2]string{
 		{"exit_code", "the command's own exit code, a number; null when none is known"},
-		{"stdout", "what it wrote there, and to stderr too where the backend keeps both as one"},
-		{"stderr", "what it wrote there; null where the backend keeps both as one"},
+		{"stdout", "what it wrote there, and to stderr too where the backend keeps both as one; null when a part is missing"},
+		{"stderr", "what it wrote there; null where the backend keeps both as one, and when a part is missing"},
 		{"run_id", "the ID of its run; null on a remote runner"},
 		{"state", "succeeded or failed"},
 		{"reason", "why it is in that state (docs/states.md); null on a remote runner"},
@@ -104,10 +106,10 @@ func (o *Output) values() map[string]any {
 	if x := o.Verdict(); x != "" {
 		v["verdict"] = string(x)
 	}
-	if !o.stdout.cut {
+	if !o.stdout.cut && !o.Partial {
 		v["stdout"] = string(o.stdout.data)
 	}
-	if !o.stderr.cut && !o.combined {
+	if !o.stderr.cut && !o.combined && !o.Partial {
 		v["stderr"] = string(o.stderr.data)
 	}
 	return v
@@ -125,8 +127,11 @@ func (o *Output) absent(key string) string {
 	switch {
 	case key == "stdout" && o.stdout.cut, key == "stderr" && o.stderr.cut:
 		return fmt.Sprintf("%s of step %s is longer than the %d MiB that templates may use (%d MiB for all steps)%s", key, o.Step, MaxKept>>20, MaxKeptFile>>20, logs)
-	case key == "stderr":
+	case key == "stderr" && o.combined:
 		return oneStream(o.Step, o.Env)
+	case key == "stdout", key == "stderr":
+		logs = strings.Replace(logs, "has it all", "has what was kept", 1)
+		return fmt.Sprintf("%s of step %s is null: a part of its output is missing (%s), and half of one would look like a whole one%s", key, o.Step, cmp.Or(o.Verdict(), sdk.VerdictGap), logs)
 	case key == "exit_code":
 		how := string(o.State)
 		if o.Reason != "" {

@@ -66,6 +66,8 @@ func TestF18NullIsNoText(t *testing.T) {
 	long.stdout.add(&budget{MaxKeptFile}, make([]byte, MaxKept))
 	one := ended(0)
 	one.combined = true
+	part := ended(0)
+	part.Partial, part.Result.Verdict = true, sdk.VerdictUnavailable
 	for _, x := range []struct {
 		tmpl string
 		o    *Output
@@ -83,6 +85,8 @@ func TestF18NullIsNoText(t *testing.T) {
 		{`{{ index .steps "first" "nothing" }}`, none, `there is no "nothing"`},
 		{"{{ .steps.first.stdout }}", long, "longer than the 1 MiB that templates may use"},
 		{"{{ with .steps.first }}{{ .stdout }}{{ end }}", long, "stdout of step first is longer than the 1 MiB"},
+		{"{{ .steps.first.stdout }}", part, "stdout of step first is null: a part of its output is missing (unavailable), and half of one would look like a whole one; windlass logs"},
+		{"{{ .steps.first.stderr }}", part, "stderr of step first is null: a part of its output is missing"},
 		{"{{ .steps.first.stderr }}", one, "keeps stdout and stderr as one"},
 		{"{{ .nothing }}", none, "no entry for key"},
 		{`{{ index .steps "first" 5 }}`, none, "has no 5"},
