@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -30,8 +31,9 @@ import (
 // has a token of the cloud's, and hidden, whose address nobody answers.
 type hostedCloud struct {
 	pocketServer
-	// config is the provider's config: but for the cluster's name.
-	config string
+	// config is what the member of config: has but for the cluster's name, and endpoint
+	// what leads to the pocket cloud.
+	config, endpoint string
 	// api is the API server of prod.
 	api *kube.Server
 	// deny refuses the call that finds clusters.
@@ -117,7 +119,7 @@ func onEKS(t *testing.T) hostedCloud {
 	cloud.EKS().Put(pocketeks.Cluster{Name: "prod", Endpoint: server, Authority: authority})
 	cloud.EKS().Put(pocketeks.Cluster{Name: "twin", Endpoint: server, Authority: authority})
 	cloud.EKS().Put(pocketeks.Cluster{Name: "hidden", Endpoint: "https://" + nobody(t), Authority: authority, Private: true})
-	return hostedCloud{pocketServer: cloud, api: api, config: fmt.Sprintf("region: %s, endpoint: %q", pocketaws.Region, url), right: "eks:DescribeCluster", hidden: "endpointPublicAccess is false",
+	return hostedCloud{pocketServer: cloud, api: api, config: "region: " + pocketaws.Region, endpoint: fmt.Sprintf("endpoint: %q", url), right: "eks:DescribeCluster", hidden: "endpointPublicAccess is false",
 		deny: func() {
 			cloud.Faults().Add(fault.Rule{Action: "eks:DescribeCluster", Effect: fault.Effect{Refuse: cloud.Deny("me", "eks:DescribeCluster", "*")}})
 		}}
@@ -125,7 +127,7 @@ func onEKS(t *testing.T) hostedCloud {
 
 func onAKS(t *testing.T) hostedCloud {
 	state := t.TempDir()
-	cloud, err := pocketazure.New(pocketazure.Options{Record: true, State: state})
+	cloud, err := pocketazure.New(pocketazure.Options{Record: true, State: state, ResourceGroup: "shop"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,13 +146,13 @@ func onAKS(t *testing.T) hostedCloud {
 		t.Fatal(err)
 	}
 	cloud.PutCluster(pocketazure.ManagedCluster{Name: "hidden", Server: "https://hidden.privatelink.localhost:" + port, Authority: authority})
-	return hostedCloud{pocketServer: cloud, api: api, config: fmt.Sprintf("resource_group: %s, subscription: %s, endpoint: %q, ca_file: %s", pocketazure.ResourceGroup, pocketazure.SubscriptionID,
-		"https://"+address, filepath.Join(state, pocketazure.CAFile)), right: "Azure Kubernetes Service Cluster User Role", hidden: "the cluster hidden is private",
+	return hostedCloud{pocketServer: cloud, api: api, config: "resource_group: shop, subscription: " + pocketazure.SubscriptionID,
+		endpoint: fmt.Sprintf("endpoint: %q, ca_file: %s", "https://"+address, filepath.Join(state, pocketazure.CAFile)), right: "Azure Kubernetes Service Cluster User Role", hidden: "the cluster hidden is private",
 		deny: func() { cloud.Deny("Microsoft.ContainerService/managedClusters/listClusterUserCredential/action") }}
 }
 
 func onGKE(t *testing.T) hostedCloud {
-	cloud, err := pocketgcp.New(pocketgcp.Options{Record: true, Token: pocketValues(t, "gcp-cloudrun")["CLOUDSDK_AUTH_ACCESS_TOKEN"]})
+	cloud, err := pocketgcp.New(pocketgcp.Options{Record: true, Project: "shop-prod", Token: pocketValues(t, "gcp-cloudrun")["CLOUDSDK_AUTH_ACCESS_TOKEN"]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +164,7 @@ func onGKE(t *testing.T) hostedCloud {
 	api, server, authority := apiServer(t, cloud.KnowsToken)
 	cloud.PutCluster(pocketgcp.GKECluster{Name: "prod", Endpoint: strings.TrimPrefix(server, "https://"), Authority: authority})
 	cloud.PutCluster(pocketgcp.GKECluster{Name: "hidden", Endpoint: nobody(t), Authority: authority, Private: true})
-	return hostedCloud{pocketServer: cloud, api: api, config: fmt.Sprintf("location: %s, project: %s, endpoint: %q", pocketgcp.Location, pocketgcp.Project, "http://"+address),
+	return hostedCloud{pocketServer: cloud, api: api, config: "location: " + pocketgcp.Location + ", project: shop-prod", endpoint: fmt.Sprintf("endpoint: %q", "http://"+address),
 		right: "container.clusters.get", hidden: "enablePrivateEndpoint",
 		deny: func() { cloud.Policy().Deny("container.clusters.get") }}
 }
@@ -175,9 +177,9 @@ func onHosted(t *testing.T, key, keeper string) (*program, hostedCloud) {
 	cloud := hostedClouds()[key](t)
 	text := "providers:\n"
 	for _, name := range []string{"prod", "twin", "hidden", "nosuch"} {
-		text += fmt.Sprintf("  %s:\n    kind: kubernetes\n    credentials: pocket\n    poll_interval: 100ms\n    config:\n      namespace: %s\n      rate: 100000\n      %s: {cluster: %s, %s}\n", name, kube.Namespace, key, name, cloud.config)
+		text += fmt.Sprintf("  %s:\n    kind: kubernetes\n    credentials: pocket\n    poll_interval: 100ms\n    config:\n      namespace: %s\n      rate: 100000\n      %s: {cluster: %s, %s, %s}\n", name, kube.Namespace, key, name, cloud.config, cloud.endpoint)
 	}
-	text += fmt.Sprintf("  torn:\n    kind: kubernetes\n    credentials: pocket\n    config:\n      %s: {cluster: prod, %s}\n      kubeconfig: /etc/kubeconfig\n", key, cloud.config)
+	text += fmt.Sprintf("  torn:\n    kind: kubernetes\n    credentials: pocket\n    config:\n      %s: {cluster: prod, %s, %s}\n      kubeconfig: /etc/kubeconfig\n", key, cloud.config, cloud.endpoint)
 	if err := os.WriteFile(filepath.Join(p.dir, "windlass.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -244,6 +246,40 @@ func TestHostedClusterProblems(t *testing.T) {
 			cloud.deny()
 			fails("prod", cloud.right)
 		})
+	}
+}
+
+// TestHostedPage: the page's example works as it stands, but that it leads to pocket
+// clouds.
+func TestHostedPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/drivers/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "## Clusters of clouds\n")
+	blocks := regexp.MustCompile("(?s)```(?:yaml)?\n(.*?)```").FindAllStringSubmatch(section, 2)
+	if len(blocks) != 2 {
+		t.Fatal("the section has no example")
+	}
+	p := newProgram(t, "off")
+	config := strings.ReplaceAll(blocks[0][1], "kind: kubernetes\n", "kind: kubernetes\n    credentials: pocket\n    poll_interval: 100ms\n")
+	for key, open := range hostedClouds() {
+		cloud := open(t)
+		whole := key + ": {cluster: prod, " + cloud.config + "}"
+		if !strings.Contains(config, whole) {
+			t.Fatalf("the example has no %q", whole)
+		}
+		config = strings.Replace(config, whole, strings.TrimSuffix(whole, "}")+", "+cloud.endpoint+"}", 1)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "windlass.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.TrimSpace(blocks[1][1])) {
+		words := strings.Fields(strings.NewReplacer("$ windlass ", "", "./migrate up", "echo migrated").Replace(line))
+		if out, code := p.do(words...); code != 0 || !regexp.MustCompile("create jobs|migrated|shop-gke/shop/deployment/api").MatchString(out) {
+			t.Errorf("%s: exit %d: %s", strings.TrimSpace(line), code, out)
+		}
 	}
 }
 
