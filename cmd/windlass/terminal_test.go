@@ -187,7 +187,7 @@ func TestCtrlC(t *testing.T) {
 	if code := term.exit(t); code != 130 {
 		t.Errorf("exit %d, want 130; the terminal shows:\n%s", code, term.String())
 	}
-	for _, want := range []string{"windlass logs -f", "waiting for proof", "was cancelled"} {
+	for _, want := range []string{"windlass status|logs|cancel", "waiting for proof", "was cancelled"} {
 		if !strings.Contains(term.String(), want) {
 			t.Errorf("the terminal lacks %q:\n%s", want, term.String())
 		}

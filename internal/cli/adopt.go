@@ -86,6 +86,6 @@ func (o *adoptOptions) run(ctx context.Context, policy control.CleanupPolicy) er
 	if _, err := fmt.Fprintln(o.f.Streams.Out, id); err != nil {
 		return err
 	}
-	o.f.Streams.hint("%s", nextWords(id))
+	o.f.Streams.hint("next: %s", nextWords(id))
 	return nil
 }

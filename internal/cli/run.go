@@ -252,13 +252,14 @@ func submitDetached(ctx context.Context, f *Factory, s *Session, req control.Sub
 	if _, err := fmt.Fprintln(f.Streams.Out, id); err != nil {
 		return &runError{id, err}
 	}
-	f.Streams.hint("%s", nextWords(id))
+	f.Streams.hint("next: %s", nextWords(id))
 	return nil
 }
 
-// nextWords are the commands that make sense for a run that goes on.
+// nextWords are the commands that make sense for a run that goes on, short enough for a
+// line of 80 columns with the run in front.
 func nextWords(id sdk.ID) string {
-	return forRun("next: windlass logs -f RUN, windlass status RUN, windlass cancel RUN", id)
+	return forRun("windlass status|logs|cancel RUN", id)
 }
 
 // PlanView is what run --dry-run shows.
