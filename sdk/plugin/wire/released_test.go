@@ -61,9 +61,9 @@ func TestReleased(t *testing.T) {
 	for _, at := range dirs {
 		dir := filepath.Dir(at)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			calls, old := readReleased(t, dir)
+			calls, old := readReleased(t, dir, "calls.json")
 			t.Run("descriptors", func(t *testing.T) { old.kept(t) })
-			t.Run("every method", func(t *testing.T) { old.covered(t, calls) })
+			t.Run("every method", func(t *testing.T) { old.covered(t, calls, "windlass.provider.v1") })
 			values := remembered(t, old, calls)
 			t.Run("old plugin", func(t *testing.T) { drive(t, values, &player{t: t, old: old, calls: calls}) })
 			t.Run("old host", func(t *testing.T) {
@@ -148,7 +148,7 @@ func valueOf[T any](b book) T { return b.of(reflect.TypeFor[T]())[0].Interface()
 // refusal is what a call with nothing set is answered with.
 func refusal() *sdk.Error {
 	return &sdk.Error{Code: sdk.ResourceExhausted, Op: "job status", Provider: "prod", Field: "handle", ID: "too-many", Remedy: "ask later", Reason: sdk.ReasonCredentials,
-		Retryable: true, RetryAfter: 1500 * time.Millisecond, Err: errors.New("asked too often")}
+		Retryable: true, RetryAfter: 1500 * time.Millisecond, Err: fmt.Errorf("asked too often: %w", sdk.Problems{{Field: "handle", Value: "x", Message: "is asked for", Code: sdk.Aborted}})}
 }
 
 // same is a source of one ID.
@@ -210,6 +210,10 @@ func drive(t *testing.T, b book, conn grpc.ClientConnInterface) {
 	if want := refusal(); !errors.As(err, &e) || e.Code != want.Code || e.Op != want.Op || e.Provider != want.Provider || e.Field != want.Field || e.ID != want.ID || e.Remedy != want.Remedy ||
 		e.Reason != want.Reason || e.Retryable != want.Retryable || e.RetryAfter != want.RetryAfter || e.Err.Error() != want.Err.Error() {
 		t.Errorf("a call that fails: %v", err)
+	}
+	var got, told sdk.Problems
+	if !errors.As(err, &got) || !errors.As(refusal(), &told) || !reflect.DeepEqual(got, told) {
+		t.Errorf("a call that fails: its problems are %+v", got)
 	}
 	if err := p.Close(); err != nil {
 		t.Errorf("close: %v", err)
@@ -330,23 +334,30 @@ func writeReleased(t *testing.T, dir string) {
 	all := everything()
 	r := &recorder{ClientConnInterface: serveWitness(t, &witness{t: t, book: all})}
 	drive(t, all, r)
-	text, err := json.MarshalIndent(r.calls, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
 	set, err := os.ReadFile(filepath.Join(releases, "..", "baseline.binpb"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "calls.json"), append(text, '\n'), 0o644), //nolint:gosec // for everybody
-		os.WriteFile(filepath.Join(dir, "descriptors.binpb"), set, 0o644)); err != nil { //nolint:gosec // for everybody
+	writeCalls(t, filepath.Join(dir, "calls.json"), r.calls)
+	if err := os.WriteFile(filepath.Join(dir, "descriptors.binpb"), set, 0o644); err != nil { //nolint:gosec // for everybody
 		t.Fatal(err)
 	}
 }
 
-func readReleased(t *testing.T, dir string) ([]*recorded, *release) {
+func writeCalls(t *testing.T, file string, calls []*recorded) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "calls.json"))
+	text, err := json.MarshalIndent(calls, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, append(text, '\n'), 0o644)); err != nil { //nolint:gosec // for everybody
+		t.Fatal(err)
+	}
+}
+
+func readReleased(t *testing.T, dir, file string) ([]*recorded, *release) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,14 +417,14 @@ func (r *release) read(t testing.TB, d protoreflect.MessageDescriptor, data []by
 	return m
 }
 
-// covered wants a call of each method, so that no service is forgotten.
-func (r *release) covered(t *testing.T, calls []*recorded) {
-	r.files.RangeFilesByPackage("windlass.provider.v1", func(f protoreflect.FileDescriptor) bool {
+// covered wants a call of each method of these packages, so that no service is forgotten.
+func (r *release) covered(t *testing.T, calls []*recorded, packages ...protoreflect.FullName) {
+	r.files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
 			s := f.Services().Get(i)
 			for j := range s.Methods().Len() {
 				name := fmt.Sprintf("/%s/%s", s.FullName(), s.Methods().Get(j).Name())
-				if !slices.ContainsFunc(calls, func(c *recorded) bool { return c.Method == name && len(c.Requests)+len(c.Replies) > 0 }) {
+				if slices.Contains(packages, f.Package()) && !slices.ContainsFunc(calls, func(c *recorded) bool { return c.Method == name && len(c.Requests)+len(c.Replies) > 0 }) {
 					t.Errorf("%s isn't recorded", name)
 				}
 			}

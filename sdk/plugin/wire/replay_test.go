@@ -265,7 +265,7 @@ func (h *oldHost) whole(s grpc.ClientStream) {
 		got = append(got, m)
 	}
 	want := h.c.Replies
-	if strings.HasSuffix(h.c.Method, "Logs") {
+	if strings.HasPrefix(h.c.Method, "/windlass.") && strings.HasSuffix(h.c.Method, "Logs") {
 		all := h.message(h.out, nil)
 		for _, m := range got {
 			proto.Merge(all, m) // lists are put together
