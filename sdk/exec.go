@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"io"
+	"path"
 )
 
 // Execer runs commands inside instances.
@@ -38,6 +39,19 @@ type ExecWorkloadRequest struct {
 	// two goroutines, nor after ExecWorkload has returned. An error of theirs ends
 	// the session. Nil discards.
 	Stdout, Stderr io.Writer
+}
+
+// ShellOf returns the shell that a command hands a line to, as sh in `sh -c LINE`;
+// empty for any other command. Where a backend tells no exit codes, that shell can.
+func ShellOf(command Argv) string {
+	if len(command) != 3 || command[1] != "-c" {
+		return ""
+	}
+	switch path.Base(command[0]) {
+	case "sh", "ash", "bash", "dash", "ksh", "zsh":
+		return command[0]
+	}
+	return ""
 }
 
 // TerminalSize is in characters.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -322,6 +323,25 @@ func TestSvcExec(t *testing.T) {
 	}
 	if out := w.must(0, "svc", "exec", "--dry-run", "api", "--", "true"); !strings.Contains(out, "fake:ExecWorkload") {
 		t.Errorf("%s", out)
+	}
+}
+
+// TestSvcExecShell: words are a list, and one line for a shell where that is asked for.
+func TestSvcExecShell(t *testing.T) {
+	for _, tc := range []struct{ args, want []string }{
+		{[]string{"--shell", "api", "--", "ls /data", "|", "wc -l"}, []string{"/bin/sh", "-c", "ls /data | wc -l"}},
+		{[]string{"--shell", "api", "exit 3"}, []string{"/bin/sh", "-c", "exit 3"}},
+		{[]string{"api", "--", "echo", "a b"}, []string{"echo", "a b"}},
+	} {
+		var got []string
+		cmd := newSvcExec(&Factory{}, func(_ context.Context, _ *svcExecOptions, _ string, command []string) error {
+			got = command
+			return nil
+		})
+		cmd.SetArgs(tc.args)
+		if err := cmd.ExecuteContext(t.Context()); err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("%q: %q, %v; want %q", tc.args, got, err, tc.want)
+		}
 	}
 }
 

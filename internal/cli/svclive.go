@@ -20,6 +20,7 @@ type svcExecOptions struct {
 	changeFlags
 	instance, container string
 	stdin, tty, record  bool
+	shell               bool
 }
 
 // idExecUnknown is the ID of a command whose end isn't known.
@@ -37,12 +38,17 @@ func newSvcExec(f *Factory, runF func(context.Context, *svcExecOptions, string, 
 provider doesn't tell, as when the connection breaks, is 125 with the reason, never
 0. The command is a row of the ledger before it is sent.
 
+The words reach the command as a list that no shell re-reads; --shell hands them as
+one line to the container's /bin/sh -c. Some providers take one string and tell no
+exit code (aws-ecs, azure-aci): there --shell, or a shell under exec_shell in the
+provider's config, is what makes the exit code known.
+
 With -t the command has this terminal: keys go as they are typed, Ctrl-C too, and a
 change of the terminal's size follows. Without it the first Ctrl-C goes to the command
 where the provider passes signals on, and else leaves it; the second always leaves.
 --record keeps what the command writes, which windlass logs shows; what is typed is in
 it only as far as a terminal echoes it.`,
-		Example: "  windlass svc exec api -- ls /data\n  windlass svc exec -i api -- sh < script.sh\n  windlass svc exec -t --record api -- sh",
+		Example: "  windlass svc exec api -- ls /data\n  windlass svc exec -i api -- sh < script.sh\n  windlass svc exec -t --record api -- sh\n  windlass svc exec --shell api -- 'ls /data | wc -l'",
 		Args:    atLeast(2, "TARGET or COMMAND"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// Flags end at the target, so that the command may have some of its own.
@@ -55,6 +61,9 @@ it only as far as a terminal echoes it.`,
 			}
 			if args[1] != "--" && strings.HasPrefix(command[0], "-") {
 				return usagef(cmd, "%s: flags come before TARGET; what stands behind it is the command", command[0])
+			}
+			if o.shell {
+				command = []string{"/bin/sh", "-c", strings.Join(command, " ")}
 			}
 			if err := o.check(cmd.Flags()); err != nil {
 				return usageOf(cmd, err)
@@ -73,6 +82,7 @@ it only as far as a terminal echoes it.`,
 	fs.SetInterspersed(false)
 	fs.StringVar(&o.instance, "instance", "", "the `instance`, as svc status prints it; unset is any that is ready")
 	fs.StringVar(&o.container, "container", "", "the `container` of the instance; unset is the first")
+	fs.BoolVar(&o.shell, "shell", false, "join the words to one line for the container's /bin/sh -c")
 	fs.BoolVarP(&o.stdin, "interactive", "i", false, "pass standard input on")
 	fs.BoolVarP(&o.tty, "tty", "t", false, "give the command this terminal, with standard input")
 	fs.BoolVar(&o.record, "record", false, "keep what the command writes, for windlass logs")

@@ -386,3 +386,66 @@ func TestWorkloadTerminal(t *testing.T) {
 // endsTwice reads r, and at its end the key that ends a further program's input: the
 // first one ends cat, this one the shell that ran it.
 func endsTwice(r io.Reader) io.Reader { return io.MultiReader(r, strings.NewReader("\x04")) }
+
+// TestWantedStopIsNoFailure: what ended by a stop or restart that was asked for has not
+// failed, neither then nor when it is up again.
+func TestWantedStopIsNoFailure(t *testing.T) {
+	t.Parallel()
+	w := workloadWorld(t, nil)
+	p := w.Open()
+	w.up(providertest.Testing(t), "web", 1)
+	sound := func(when string, st sdk.DeploymentStatus) {
+		t.Helper()
+		if st.Failure != nil {
+			t.Errorf("%s: failure %+v", when, *st.Failure)
+		}
+		for _, in := range st.Instances {
+			if in.Reason != "" {
+				t.Errorf("%s: instance %+v", when, in)
+			}
+		}
+	}
+	sound("up", w.complete(p, "web"))
+	if _, err := p.StopWorkload(t.Context(), sdk.StopWorkloadRequest{Op: opOn("web")}); err != nil {
+		t.Fatal(err)
+	}
+	st := w.complete(p, "web")
+	if !st.Stopped {
+		t.Errorf("%+v", st)
+	}
+	sound("stopped", st)
+	if _, err := p.StartWorkload(t.Context(), sdk.StartWorkloadRequest{Op: opOn("web")}); err != nil {
+		t.Fatal(err)
+	}
+	sound("started again", w.complete(p, "web"))
+	if _, err := p.RestartWorkload(t.Context(), sdk.RestartWorkloadRequest{Op: opOn("web")}); err != nil {
+		t.Fatal(err)
+	}
+	sound("restarted", w.complete(p, "web"))
+}
+
+// TestExecOfAShell: a command that is a line for a shell has its exit code told by
+// that, without one in the provider's config.
+func TestExecOfAShell(t *testing.T) {
+	t.Parallel()
+	w := workloadWorld(t, nil)
+	p := w.Open()
+	w.up(providertest.Testing(t), "web", 1)
+	w.complete(p, "web")
+	var out bytes.Buffer
+	res, err := p.ExecWorkload(t.Context(), sdk.ExecWorkloadRequest{Op: opOn("web"), Command: sdk.Argv{"/bin/sh", "-c", "echo a; exit 7"}, Stdout: &out})
+	if err != nil || res.ExitCode == nil || *res.ExitCode != 7 || out.String() != "a\n" {
+		t.Errorf("%+v, %v, %q", res, err, out.String())
+	}
+	if _, err := p.ExecWorkload(t.Context(), sdk.ExecWorkloadRequest{Op: opOn("web"), Command: sdk.Argv{"echo", "a"}}); err == nil || !strings.Contains(remedyOf(err), "--shell") {
+		t.Errorf("a command with arguments: %v", err)
+	}
+}
+
+func remedyOf(err error) string {
+	var e *sdk.Error
+	if errors.As(err, &e) {
+		return e.Remedy
+	}
+	return ""
+}

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -25,7 +26,7 @@ const (
 
 // ExecWorkload implements sdk.Execer. Azure runs one program at a terminal: its
 // output is one stream, and its end tells no exit code. With a shell of the
-// provider's the command may have arguments, and its code is told by that.
+// provider's, or one that the command itself hands a line to, the command may have arguments, and its code is told by that.
 // https://learn.microsoft.com/en-us/azure/container-instances/container-instances-exec#restrictions
 func (o *Operator) ExecWorkload(ctx context.Context, r sdk.ExecWorkloadRequest) (sdk.ExecWorkloadResult, error) {
 	w, g, err := o.open(ctx, opExec, r.Op.Path)
@@ -107,10 +108,11 @@ func (o *Operator) program(r sdk.ExecWorkloadRequest) (string, *wrapped, error) 
 		e.Field, e.Remedy = "stdin", "leave input out, or ask for a terminal"
 		return "", nil, e
 	}
-	if o.ExecShell == "" {
+	shell := cmp.Or(o.ExecShell, sdk.ShellOf(r.Command))
+	if shell == "" {
 		if word := r.Command[0]; len(r.Command) > 1 || strings.ContainsAny(word, " \t\r\n'\"\\$") {
 			e := o.fail(sdk.Unimplemented, opExec, errors.New("a session of Container Instances runs one program without arguments"))
-			e.Field, e.Remedy = "command", "name a shell that the containers have, as in exec_shell: /bin/sh, in the provider's config: it is told the command, and tells its exit code"
+			e.Field, e.Remedy = "command", "give it as one line with --shell, or name a shell that the containers have, as in exec_shell: /bin/sh, in the provider's config: it is told the command, and tells its exit code"
 			return "", nil, e
 		}
 		return r.Command[0], nil, nil
@@ -123,7 +125,7 @@ func (o *Operator) program(r sdk.ExecWorkloadRequest) (string, *wrapped, error) 
 		e.Field = "command"
 		return "", nil, e
 	}
-	return o.ExecShell, &w, nil
+	return shell, &w, nil
 }
 
 // session is one connection.
@@ -174,7 +176,7 @@ func (s *session) run(ctx context.Context, password string) (code *int, why stri
 	case u != nil:
 		return nil, "the session ended before the shell told the command's exit code"
 	}
-	return nil, "Container Instances tells no exit code; with exec_shell in the provider's config a shell tells it"
+	return nil, "Container Instances tells no exit code; with --shell, or exec_shell in the provider's config, a shell tells it"
 }
 
 // receive copies what the session writes, until its end or that of the output.

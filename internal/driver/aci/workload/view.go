@@ -225,7 +225,7 @@ func (o *Operator) instance(v view, c *arm.Container) sdk.InstanceStatus {
 		}
 	}
 	if !out.Ready {
-		if f := o.trouble(c); f != nil {
+		if f := o.trouble(v, c); f != nil {
 			out.Reason, out.Message = f.Reason, f.Message
 		}
 	}
@@ -236,7 +236,7 @@ func (o *Operator) instance(v view, c *arm.Container) sdk.InstanceStatus {
 func (o *Operator) failure(v view) *sdk.WorkloadFailure {
 	var last *sdk.WorkloadFailure
 	for _, c := range v.containers {
-		if f := o.trouble(c); f != nil && (last == nil || f.At.After(last.At)) {
+		if f := o.trouble(v, c); f != nil && (last == nil || f.At.After(last.At)) {
 			last = f
 		}
 	}
@@ -251,7 +251,7 @@ func (o *Operator) failure(v view) *sdk.WorkloadFailure {
 
 // trouble is what went wrong with a container: how it ended last, else what events
 // tell.
-func (o *Operator) trouble(c *arm.Container) *sdk.WorkloadFailure {
+func (o *Operator) trouble(v view, c *arm.Container) *sdk.WorkloadFailure {
 	i := c.Properties.InstanceView
 	if i == nil {
 		return nil
@@ -262,6 +262,8 @@ func (o *Operator) trouble(c *arm.Container) *sdk.WorkloadFailure {
 			continue
 		}
 		switch {
+		case ended(v, i.Events, s):
+			continue
 		case is(deref(s.DetailStatus), detailOOM):
 			f = &sdk.WorkloadFailure{Reason: sdk.ReasonOOMKilled, Message: oneLine(deref(s.DetailStatus))}
 		case deref(s.ExitCode) > 255:
@@ -281,6 +283,28 @@ func (o *Operator) trouble(c *arm.Container) *sdk.WorkloadFailure {
 		f.Instance = *c.Name
 	}
 	return f
+}
+
+// killedWithin is how long before a container's end Azure may say that it ends it.
+const killedWithin = 2 * time.Minute
+
+// ended reports whether a container ended as Azure asked it to, for a stop, a restart
+// or another deployment: by TERM, or by KILL after that. It is no failure.
+// https://learn.microsoft.com/en-us/azure/container-instances/container-instances-stop-start
+func ended(v view, events []*arm.Event, s *arm.ContainerState) bool {
+	if code := deref(s.ExitCode); code != 143 && code != 137 || is(deref(s.DetailStatus), detailOOM) {
+		return false
+	}
+	if v.stopped() {
+		return true
+	}
+	end := deref(s.FinishTime)
+	for _, e := range events {
+		if e != nil && is(deref(e.Name), eventKilling) && e.LastTimestamp != nil && !e.LastTimestamp.After(end.Add(time.Second)) && e.LastTimestamp.After(end.Add(-killedWithin)) {
+			return true
+		}
+	}
+	return false
 }
 
 // told is the last failure that events tell of. One of a known reason counts

@@ -168,7 +168,7 @@ func (s *Services) carry(ctx context.Context, r sdk.ExecWorkloadRequest, w wrapp
 	case w.nonce != "":
 		return nil, "the shell that ran the command ended without telling its code"
 	}
-	return nil, "ECS tells no exit codes; run it as `sh -c '...'`, or set exec_shell under config: of the provider, so that a shell in the container tells it"
+	return nil, "ECS tells no exit codes; with --shell, or exec_shell under config: of the provider, a shell in the container tells it"
 }
 
 func orDiscard(w io.Writer) io.Writer {

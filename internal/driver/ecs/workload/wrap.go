@@ -2,14 +2,15 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"io"
-	"path"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/windlass-run/windlass/sdk"
 )
 
 // wrapped is a command as it is sent.
@@ -27,10 +28,7 @@ const script = `trap : INT QUIT; "$@"; printf '%s%s;' NONCE "$?"`
 // wrap has a shell tell the command's code: the one that the provider's config
 // names, or the one that the command runs itself.
 func wrap(argv []string, shell string) wrapped {
-	if shell == "" && len(argv) == 3 && argv[1] == "-c" && slices.Contains([]string{"sh", "ash", "bash", "dash", "ksh", "zsh"}, path.Base(argv[0])) {
-		shell = argv[0]
-	}
-	if shell == "" {
+	if shell = cmp.Or(shell, sdk.ShellOf(argv)); shell == "" {
 		return wrapped{argv: argv}
 	}
 	var b [12]byte
