@@ -174,6 +174,10 @@ func TestStepStrict(t *testing.T) {
 			}
 		}
 	}
+	s.write("f.yaml", oneStep("exec_env: far, security_profile: permissive, command: ['true']"))
+	if out, code := s.do("step", "run", "--json", "f.yaml"); code != 0 || !strings.Contains(out, "security_profile is standard, and not permissive") || !strings.Contains(out, `"security_profile":"standard"`) {
+		t.Errorf("a lowered profile: exit %d, %s", code, out)
+	}
 	for config, want := range map[string]int{
 		"network: host": 125, "memory_limit: 512Mi": 125,
 		"command: [sh, -c, 'exit 3'], fail_on_error: false": 0,
@@ -377,5 +381,38 @@ func TestStepEphemeral(t *testing.T) {
 	calls := cloud.Cluster().Calls().Calls("")
 	if !slices.ContainsFunc(calls, func(c fault.Call) bool { return strings.Contains(string(c.Request), `"secondsAfterCompletion":300`) }) {
 		t.Error("no Workflow has the TTL of ephemeral")
+	}
+}
+
+// TestF14StepNames: names of steps that no backend would take, as long as they may be
+// and alike but for their end, make objects that it takes, one each.
+func TestF14StepNames(t *testing.T) {
+	t.Parallel()
+	p, cloud := onArgo(t)
+	var file strings.Builder
+	file.WriteString("steps:\n")
+	for _, end := range []string{"x", "X", "_", "-"} {
+		fmt.Fprintf(&file, "  - {name: %s%s, type: step.sandbox_exec, config: {image: busybox, exec_env: ephemeral, command: [echo, '%s']}}\n", strings.Repeat("Ab_", 20)+"12", end, end)
+	}
+	p.write("names.yaml", file.String())
+	if out, code := p.do("step", "run", "names.yaml"); code != 0 || out != "x\nX\n_\n-\n" {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	made := map[string]bool{}
+	for _, c := range cloud.Cluster().Calls().Calls("") {
+		var body struct {
+			Workflow struct {
+				Metadata struct{ Name string }
+			}
+		}
+		if json.Unmarshal(c.Request, &body) == nil && body.Workflow.Metadata.Name != "" {
+			made[body.Workflow.Metadata.Name] = true
+		}
+	}
+	if len(made) != 4 {
+		t.Errorf("4 steps made %v", made)
+	}
+	if n := p.orphans("wf"); n > 0 {
+		t.Errorf("%d objects left", n)
 	}
 }

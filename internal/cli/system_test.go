@@ -88,3 +88,19 @@ func TestRunnerListen(t *testing.T) {
 		t.Error("it isn't explained")
 	}
 }
+
+// TestRunnerStopWords: a runner that is being stopped says what it waits for, how long,
+// and what ends it sooner.
+func TestRunnerStopWords(t *testing.T) {
+	for jobs, want := range map[int][]string{
+		0: {"stopping: no more jobs are taken", "there is none to wait for"},
+		1: {"cancelling 1 job and waiting, without a bound, for proof", "a second signal leaves at once, and the next start cancels what is left"},
+		2: {"cancelling 2 jobs and"},
+	} {
+		for _, part := range want {
+			if got := stopWords(jobs); !strings.Contains(got, part) {
+				t.Errorf("%d: %q isn't in %q", jobs, part, got)
+			}
+		}
+	}
+}
