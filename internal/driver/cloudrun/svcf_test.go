@@ -3,10 +3,12 @@ package cloudrun
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"cloud.google.com/go/run/apiv2/runpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/windlass-run/windlass/internal/driver/drivertest"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
@@ -254,6 +256,38 @@ func TestPinnedTraffic(t *testing.T) {
 	}
 	if is := s.get(s.tt, path).GetTraffic(); len(is) != 1 || is[0].GetRevision() != was[0].GetRevision() || is[0].GetPercent() != 100 {
 		t.Errorf("the traffic is %v, was %v", is, was)
+	}
+}
+
+// TestRestartIsARevision: a restart makes one revision, which is what the one before
+// was, and leaves the traffic as it was set, tags too.
+func TestRestartIsARevision(t *testing.T) {
+	s := newServices(t)
+	path := s.deploy(s.tt, &runpb.Service{Template: up(), Scaling: byHand(1)})
+	s.update(s.tt, path, func(v *runpb.Service) {
+		rev := v.LatestReadyRevision[strings.LastIndexByte(v.LatestReadyRevision, '/')+1:]
+		v.Traffic = []*runpb.TrafficTarget{{Type: runpb.TrafficTargetAllocationType_TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST, Percent: 100},
+			{Type: runpb.TrafficTargetAllocationType_TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION, Revision: rev, Tag: "before"}}
+	})
+	was := s.get(s.tt, path)
+	if _, err := s.p.RestartWorkload(t.Context(), sdk.RestartWorkloadRequest{Op: op(path)}); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.settled(path); st.Rollout != sdk.RolloutComplete {
+		t.Errorf("the rollout is %+v", st)
+	}
+	is := s.get(s.tt, path)
+	if is.GetLatestReadyRevision() == was.GetLatestReadyRevision() || s.Count("run:UpdateService") != 2 {
+		t.Errorf("the revision is %s, was %s, after %d changes", is.GetLatestReadyRevision(), was.GetLatestReadyRevision(), s.Count("run:UpdateService"))
+	}
+	for what, same := range map[string]bool{
+		"traffic":    slices.EqualFunc(is.GetTraffic(), was.GetTraffic(), func(a, b *runpb.TrafficTarget) bool { return proto.Equal(a, b) }),
+		"scaling":    proto.Equal(is.GetScaling(), was.GetScaling()),
+		"containers": slices.EqualFunc(is.GetTemplate().GetContainers(), was.GetTemplate().GetContainers(), func(a, b *runpb.Container) bool { return proto.Equal(a, b) }),
+	} {
+		if !same {
+			t.Errorf("the %s changed: from %v to %v", what, was, is)
+		}
 	}
 }
 
