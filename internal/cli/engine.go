@@ -38,6 +38,7 @@ type Resources interface {
 	ReadResource(ctx context.Context, r control.ResourceRequest) (control.ResourceState, error)
 	DiffResource(ctx context.Context, r control.ResourceRequest) (control.ResourcePlan, error)
 	ApplyResource(ctx context.Context, r control.ResourceRequest, replace bool) (control.ResourceOutcome, error)
+	PlanDeleteResource(ctx context.Context, r control.ResourceRequest) (control.ResourcePlan, error)
 	DeleteResource(ctx context.Context, r control.ResourceRequest) (control.ResourceOutcome, error)
 	ScaleResource(ctx context.Context, r control.ResourceRequest, replicas int) (control.ResourceOutcome, error)
 	HealthCheckResource(ctx context.Context, r control.ResourceRequest) (sdk.HealthCheckResourceResult, error)

@@ -329,8 +329,9 @@ func (o *resourceOptions) possible(plans []resourcePlan) error {
 func newResourceDelete(f *Factory, runF func(context.Context, *resourceOptions) error) *cobra.Command {
 	o := &resourceOptions{f: f}
 	cmd := o.verb("delete -f FILE [NAME...]", "Delete resources",
-		`Delete resources, the last of the file first. One that isn't there is done. What
-windlass resource didn't make is refused.`,
+		`Delete resources, the last of the file first. One that isn't there is done. Where
+one of them is refused, such as one that windlass resource didn't make, nothing is
+deleted.`,
 		"  windlass resource delete -f resources.yaml --dry-run\n  windlass resource delete -f resources.yaml --yes data", o.delete, runF)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be deleted, and change nothing")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "really delete them; needed")
@@ -349,11 +350,30 @@ func (o *resourceOptions) delete(ctx context.Context) error {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "delete resources", ID: idNoConfirm, Remedy: "repeat it with --yes; --dry-run shows what is there",
 			Err: fmt.Errorf("%s would be deleted, with what is in it", count(len(entries), "resource", "resources"))}
 	}
+	if err := o.deletable(ctx, entries); err != nil {
+		return err
+	}
 	entries = slices.Clone(entries)
 	slices.Reverse(entries)
 	return o.change(ctx, entries, func(e Engine, r control.ResourceRequest) (control.ResourceOutcome, error) {
 		return e.DeleteResource(ctx, r)
 	})
+}
+
+// deletable refuses, before anything is deleted, what would be refused at its turn.
+func (o *resourceOptions) deletable(ctx context.Context, entries []resource.Entry) error {
+	var refused []resource.Finding
+	err := o.each(ctx, entries, func(i int, e Engine, r control.ResourceRequest) error {
+		plan, err := e.PlanDeleteResource(ctx, r)
+		for _, problem := range plan.Problems {
+			refused = append(refused, resource.Finding{Entry: entries[i], Problem: problem, ID: control.ErrResourceRefused})
+		}
+		return err
+	})
+	if err == nil && len(refused) > 0 {
+		err = resource.Refuse("delete resources", refused)
+	}
+	return err
 }
 
 // change makes a change of each entry, and tells of each as soon as it is made.

@@ -277,6 +277,33 @@ func TestResourceChecksAllFirst(t *testing.T) {
 	}
 }
 
+// TestResourceDeleteJudgesAllFirst: where one of a file may not be deleted, none is, and
+// all of that is told with its place.
+func TestResourceDeleteJudgesAllFirst(t *testing.T) {
+	k := newKeeping(t)
+	if err := k.cloud.ForgeResource("theirs"); err != nil {
+		t.Fatal(err)
+	}
+	k.file("r.yaml", "resources:\n  - {name: ours, type: fake.box, provider: shelf}\n")
+	k.res(0, "apply")
+	n := k.rows()
+	k.file("r.yaml", "resources:\n  - {name: theirs, type: fake.box, provider: shelf}\n  - {name: home, type: fake.place, provider: shelf}\n"+
+		"  - {name: gone, type: fake.box, provider: shelf}\n  - {name: ours, type: fake.box, provider: shelf}\n")
+	k.res(ExitWindlass, "delete", "--yes")
+	for _, want := range []string{"delete resources: 2 problems", "r.yaml:2:12: resources[0].name: theirs is there, and wasn't made by windlass resource", "r.yaml:3:24: resources[1].type: there is no delete of fake.place",
+		"windlass explain resource.refused"} {
+		if e := k.err.String(); !strings.Contains(e, want) {
+			t.Errorf("delete lacks %q: %s", want, e)
+		}
+	}
+	if k.cloud.Calls(fake.OpDeleteResource) != 0 || k.rows() != n {
+		t.Errorf("%d calls, %d rows, were %d", k.cloud.Calls(fake.OpDeleteResource), k.rows(), n)
+	}
+	if out := k.res(0, "delete", "--yes", "ours", "gone"); !strings.Contains(out, "ours on shelf: delete") || !strings.Contains(out, "gone on shelf: nothing") {
+		t.Errorf("delete of the rest: %s", out)
+	}
+}
+
 // TestResourceRows: what the ledger has of a resource reads as what it is, no job.
 func TestResourceRows(t *testing.T) {
 	k := newKeeping(t)

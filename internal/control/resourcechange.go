@@ -71,26 +71,18 @@ func (e *Engine) DeleteResource(ctx context.Context, req ResourceRequest) (Resou
 	if err != nil {
 		return ResourceOutcome{}, err
 	}
-	now, err := c.read(ctx)
-	if sdk.CodeOf(err) == sdk.NotFound {
-		return ResourceOutcome{Action: ResourceNothing}, c.alone(ctx, sdk.ID{})
-	}
+	plan, err := c.planDelete(ctx)
 	if err != nil {
 		return ResourceOutcome{}, err
 	}
-	out := ResourceOutcome{Action: ResourceDelete}
-	if err := c.allowed(ResourceDelete, now); err != nil {
+	out := ResourceOutcome{Action: plan.Action}
+	if plan.Action == ResourceNothing {
+		return out, c.alone(ctx, sdk.ID{})
+	}
+	if err := c.refusal("delete resource", plan.Problems); err != nil {
 		return out, err
 	}
 	return out, c.delete(ctx, &out)
-}
-
-// allowed refuses an action on what is there, as a plan would.
-func (c *resourceCall) allowed(action ResourceAction, now sdk.ReadResourceResult) error {
-	st := c.state(now)
-	plan := ResourcePlan{Action: action, Current: &st}
-	plan.refuse(c.row(), now, c.e.o.Owner)
-	return c.refusal(string(action)+" resource", plan.Problems)
 }
 
 // ScaleResource sets the number of replicas.

@@ -37,6 +37,29 @@ func (e *Engine) DiffResource(ctx context.Context, req ResourceRequest) (Resourc
 	return plan, err
 }
 
+// PlanDeleteResource works out what DeleteResource would do. It changes nothing.
+func (e *Engine) PlanDeleteResource(ctx context.Context, req ResourceRequest) (ResourcePlan, error) {
+	c, err := e.resource(ctx, req)
+	if err != nil {
+		return ResourcePlan{}, err
+	}
+	return c.planDelete(ctx)
+}
+
+func (c *resourceCall) planDelete(ctx context.Context) (ResourcePlan, error) {
+	now, err := c.read(ctx)
+	switch {
+	case sdk.CodeOf(err) == sdk.NotFound:
+		return ResourcePlan{Action: ResourceNothing}, nil
+	case err != nil:
+		return ResourcePlan{}, err
+	}
+	st := c.state(now)
+	plan := ResourcePlan{Action: ResourceDelete, Current: &st}
+	plan.refuse(c.row(), now, c.e.o.Owner)
+	return plan, nil
+}
+
 // plan also returns what there is, unmasked. A spec that is wrong by itself is compared
 // with nothing: the backend isn't even asked, whose words for a name that it can't have
 // would be other ones.
