@@ -87,7 +87,7 @@ func describe(err error) ErrorBody {
 		// a line of its own.
 		for inner := e; inner != nil; {
 			if inner.Remedy != "" {
-				b.Message = strings.Replace(b.Message, "; "+inner.Remedy, "", 1)
+				b.Message = strings.ReplaceAll(b.Message, "; "+inner.Remedy, "")
 				if b.Remedy == "" || usage != nil {
 					b.Remedy = inner.Remedy
 				}

@@ -26,6 +26,10 @@ func TestDescribe(t *testing.T) {
 	if fmt.Sprintf("%+v", b) != fmt.Sprintf("%+v", want) {
 		t.Errorf("describe:\n got %+v\nwant %+v", b, want)
 	}
+	// What comes from another process is text, in which the advice may stand again.
+	if b := describe(&sdk.Error{Op: "host plugin", Remedy: "look at it", Err: errors.New("no luck; look at it")}); b.Message != "host plugin: no luck" || b.Remedy != "look at it" {
+		t.Errorf("%+v", b)
+	}
 	if b := describe(errors.New("x")); b.ID != "code.unknown" || b.Code != "Unknown" {
 		t.Errorf("%+v", b)
 	}

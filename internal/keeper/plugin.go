@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -153,6 +154,10 @@ func (s *server) host(ctx context.Context, c net.Conn, r *bufio.Reader, req requ
 	res := s.answerTo(err)
 	if e := new(sdk.Error); errors.As(err, &e) {
 		res.ID, res.Remedy, res.RetryAfter = e.ID, s.o.Redact(e.Remedy), e.RetryAfter
+		if res.Remedy != "" {
+			// It goes beside the words, whose end it was.
+			res.Error = strings.Replace(res.Error, "; "+res.Remedy, "", 1)
+		}
 	}
 	if err == nil {
 		res.Address = l.Address

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,7 @@ type hosting struct {
 
 func (h hosting) Plugin(_ context.Context, name string, _ json.RawMessage) (*pluginhost.Lease, error) {
 	if name != "p" {
-		return nil, &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + name, ID: pluginhost.ErrNotReady, RetryAfter: 7 * time.Second, Err: errors.New("canary has no luck")}
+		return nil, &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + name, ID: pluginhost.ErrNotReady, RetryAfter: 7 * time.Second, Remedy: "look at it", Err: errors.New("canary has no luck")}
 	}
 	return &pluginhost.Lease{Address: h.address, Done: h.done, Why: func() error { return errors.New("canary said goodbye") },
 		Doubt: func() { h.doubts.Add(1) }, Know: func(v sdk.SecretValue) { h.known.Store(string(v.Reveal()), true) }, Release: sync.OnceFunc(func() { h.released.Add(1) })}, nil
@@ -156,6 +157,9 @@ func TestPluginThatCanNotBeHosted(t *testing.T) {
 	var e *sdk.Error
 	if !errors.As(err, &e) || e.Code != sdk.Unavailable || e.ID != pluginhost.ErrNotReady || e.RetryAfter != 7*time.Second || !e.Unreached || !e.Retryable {
 		t.Errorf("%+v", err)
+	}
+	if e != nil && (e.Remedy != "look at it" || strings.Count(err.Error(), e.Remedy) != 1) {
+		t.Errorf("its advice: %v", err)
 	}
 	conn, _, res, err := w.client().converse(w.ctx(), request{Op: opPlugin, Plugin: "p"})
 	if err != nil || res.Code != sdk.InvalidArgument {
