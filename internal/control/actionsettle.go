@@ -14,6 +14,10 @@ import (
 // are others to settle, and a person who waits.
 const settleLimit = 10 * time.Second
 
+// settleAgain is how long a recovery leaves a change alone of which nothing could be told:
+// a keeper recovers every few seconds, and has runs to take up.
+const settleAgain = time.Minute
+
 // SettledAction is a change whose process died before it recorded the outcome, after a
 // look at what became of it.
 type SettledAction struct {
@@ -99,11 +103,23 @@ func (e *Engine) settleAction(ctx context.Context, run ledger.Run) error {
 	if !done {
 		return e.closeAction(ctx, run)
 	}
-	if err != nil {
-		e.showUnsettled(ctx, run, err)
-		e.letGo(ctx, run)
+	if err == nil {
+		return nil
 	}
+	e.mu.Lock()
+	e.dumb[run.ID] = e.clock.Now()
+	e.mu.Unlock()
+	e.showUnsettled(ctx, run, err)
+	e.letGo(ctx, run)
 	return err
+}
+
+// dumbLately reports whether nothing could be told of a change a moment ago.
+func (e *Engine) dumbLately(id sdk.ID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	at, ok := e.dumb[id]
+	return ok && e.clock.Now().Before(at.Add(settleAgain))
 }
 
 // showUnsettled records, once, that nothing can be told of a change.

@@ -93,6 +93,8 @@ type Engine struct {
 	leaseEnd time.Time
 	seen     int64
 	queues   map[string]*queue
+	// dumb is when what became of a dead change couldn't be told last.
+	dumb map[sdk.ID]time.Time
 }
 
 // New returns an engine. It writes nothing yet.
@@ -122,7 +124,7 @@ func New(_ context.Context, o Options) (*Engine, error) {
 		o.Owner = o.Store.ID()
 	}
 	e := &Engine{o: o, clock: o.Clock, log: o.Log, over: make(chan struct{}),
-		runners: map[sdk.ID]*runner{}, pollers: map[string]*poller{}, queues: map[string]*queue{}, idle: make(chan struct{})}
+		runners: map[sdk.ID]*runner{}, pollers: map[string]*poller{}, queues: map[string]*queue{}, dumb: map[sdk.ID]time.Time{}, idle: make(chan struct{})}
 	close(e.idle)
 	host, err := os.Hostname()
 	if err != nil {

@@ -249,6 +249,10 @@ func (e *Engine) claimEach(ctx context.Context, runs []ledger.Run, g gone) int {
 // begun drives a run that was claimed, or lets it go and shows why.
 func (e *Engine) begun(ctx context.Context, run ledger.Run, lapsed time.Time) bool {
 	if run.Attempt == 0 {
+		if e.dumbLately(run.ID) {
+			e.letGo(ctx, run)
+			return false
+		}
 		if err := e.settleAction(ctx, run); err != nil {
 			e.log.Warn("row of a dead call not closed", "run", run.ID, "err", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -26,6 +27,7 @@ func (e *Engine) Recover(ctx context.Context, provider string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	runs = slices.DeleteFunc(runs, func(r ledger.Run) bool { return r.Attempt == 0 && e.dumbLately(r.ID) })
 	if provider != "" && len(runs) == 0 && len(gone.dead) == 0 {
 		return 0, nil // called in a loop by a waiting queue
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -159,6 +160,39 @@ func TestResourceRowStaysOpenWhileNobodyAnswers(t *testing.T) {
 	run, _ = w.rowOf(id)
 	w.expect(run, sdk.StateSucceeded, sdk.ReasonCompleted)
 	w.sound(id)
+}
+
+// TestRecoveryAsksNotAllTheTime: a recovery, which a keeper makes every few seconds, asks a
+// backend that can't be asked once a minute; a person's look asks each time.
+func TestRecoveryAsksNotAllTheTime(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	id := deadChanges()["create, sent"].leave(w, e)
+	w.cloud.Inject(fake.Fault{Op: fake.OpReadResource, Kind: fake.FaultReset, Times: 3})
+	recovered := func(reads int) {
+		t.Helper()
+		if _, err := e.Recover(w.ctx(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.cloud.Calls(fake.OpReadResource); n != reads {
+			t.Errorf("%d reads, want %d", n, reads)
+		}
+		if r, err := w.store.Run(w.ctx(), id); err != nil || r.Open() && !r.Holder.IsZero() {
+			t.Errorf("row %+v, %v", r, err)
+		}
+	}
+	recovered(1)
+	recovered(1)
+	if settled, err := e.SettleActions(w.ctx()); err != nil || len(settled) != 1 || settled[0].Err == nil {
+		t.Errorf("settled %+v, %v", settled, err)
+	}
+	recovered(2)
+	w.clock.step(time.Minute)
+	recovered(3)
+	w.clock.step(time.Minute)
+	recovered(4)
+	run, _ := w.rowOf(id)
+	w.expect(run, sdk.StateSucceeded, sdk.ReasonCompleted)
 }
 
 // TestResourceInDoubtWhileNobodyAnswers: so it is for a lost reply that can't be read
