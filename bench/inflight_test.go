@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
@@ -155,6 +154,13 @@ func engineOn(b *testing.B, d sdk.Driver, executor run.Executor, config map[stri
 			b.Error(err)
 		}
 	})
+	return engineOf(b, d, poll, func(ledger string) sdk.Provider { return awsProvider(b, d, web.URL, ledger, config) }), cloud
+}
+
+// engineOf returns an engine with one provider, which open makes for the ledger of an
+// ID. A poll interval of 0 is the usual one.
+func engineOf(b *testing.B, d sdk.Driver, poll time.Duration, open func(ledger string) sdk.Provider) *control.Engine {
+	b.Helper()
 	dir := b.TempDir()
 	store, err := sqlite.Open(b.Context(), dir, sqlite.Options{})
 	if err != nil {
@@ -169,9 +175,9 @@ func engineOn(b *testing.B, d sdk.Driver, executor run.Executor, config map[stri
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := awsProvider(b, d, web.URL, store.ID(), config)
+	p := open(store.ID())
 	engine, err := control.New(b.Context(), control.Options{Store: store, Logs: logs, Providers: one{control.Backend{Name: d.Kind, Provider: p, Driver: &d, PollInterval: poll}},
-		StateDir: dir, Actor: "bench"})
+		StateDir: dir, Actor: "bench", Owner: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -180,7 +186,7 @@ func engineOn(b *testing.B, d sdk.Driver, executor run.Executor, config map[stri
 			b.Error(err)
 		}
 	})
-	return engine, cloud
+	return engine
 }
 
 // awsProvider opens a provider on a pocket AWS.
@@ -194,16 +200,5 @@ func awsProvider(b *testing.B, d sdk.Driver, url, ledger string, config map[stri
 	if err != nil {
 		b.Fatal(err)
 	}
-	p, err := d.Open(b.Context(), sdk.OpenRequest{Name: d.Kind, Config: raw, Clock: sdk.SystemClock(), IDs: sdk.NewIDSource(sdk.SystemClock()),
-		Credentials: map[string]string{"AWS_ACCESS_KEY_ID": "pocket", "AWS_SECRET_ACCESS_KEY": "pocket"}, Log: slog.New(slog.DiscardHandler),
-		Owner: "bench", LedgerID: ledger, StateDir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			b.Error(err)
-		}
-	})
-	return p
+	return providerFor(b, ledger, d, map[string]string{"AWS_ACCESS_KEY_ID": "pocket", "AWS_SECRET_ACCESS_KEY": "pocket"}, string(raw))
 }

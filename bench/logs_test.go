@@ -190,10 +190,17 @@ func skipLogs(b *testing.B) {
 	}
 }
 
+// providerOf opens a provider that is no ledger's.
 func providerOf(b *testing.B, d sdk.Driver, keys map[string]string, config string) sdk.Provider {
 	b.Helper()
+	return providerFor(b, "", d, keys, config)
+}
+
+// providerFor opens a provider for the ledger of an ID.
+func providerFor(b *testing.B, ledger string, d sdk.Driver, keys map[string]string, config string) sdk.Provider {
+	b.Helper()
 	p, err := d.Open(b.Context(), sdk.OpenRequest{Name: d.Kind, Config: []byte(config), Clock: sdk.SystemClock(), IDs: sdk.NewIDSource(sdk.SystemClock()),
-		Credentials: keys, Log: slog.New(slog.DiscardHandler), Owner: "bench", StateDir: b.TempDir()})
+		Credentials: keys, Log: slog.New(slog.DiscardHandler), Owner: "bench", LedgerID: ledger, StateDir: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
 	}

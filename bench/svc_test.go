@@ -1,14 +1,10 @@
 package bench
 
 import (
-	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
-	"github.com/windlass-run/windlass/internal/joblog"
-	"github.com/windlass-run/windlass/internal/ledger/sqlite"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -69,20 +65,5 @@ func (c changes) restarts(b *testing.B) {
 // workloadsOf is the runtime of live workloads of one provider, with a durable ledger.
 func workloadsOf(b *testing.B, d sdk.Driver, p sdk.Provider) *control.WorkloadRuntime {
 	b.Helper()
-	dir := b.TempDir()
-	store, err := sqlite.Open(b.Context(), dir, sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = store.Close() })
-	logs, err := joblog.Open(filepath.Join(dir, "logs"), joblog.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	e, err := control.New(b.Context(), control.Options{Store: store, Logs: logs, Providers: one{control.Backend{Name: d.Kind, Provider: p, Driver: &d}}, StateDir: dir, Actor: "bench"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = e.Close(context.Background()) })
-	return e.Workloads()
+	return engineOf(b, d, 0, func(string) sdk.Provider { return p }).Workloads()
 }

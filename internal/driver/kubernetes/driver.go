@@ -115,6 +115,7 @@ type provider struct {
 	cfg      config
 	session  *kube.Session
 	budget   *kube.Budget
+	looks    *looks // of the readers of logs
 	clock    sdk.Clock
 	log      *slog.Logger
 	secrets  sdk.SecretResolver
@@ -150,7 +151,7 @@ func open(ctx context.Context, r sdk.OpenRequest, clouds []hosted.Cloud, budgets
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{name: r.Name, cfg: cfg, session: session, budget: budgets.For(session.Server, cfg.Rate), clock: r.Clock, log: r.Log,
+	p := &provider{name: r.Name, cfg: cfg, session: session, budget: budgets.For(session.Server, cfg.Rate), looks: newLooks(), clock: r.Clock, log: r.Log,
 		secrets: r.Secrets, owner: r.Owner, ledgerID: r.LedgerID,
 		identity: sdk.Identity{Kind: Kind, Account: session.Authority, Region: session.Namespace, Endpoint: session.Server}}
 	p.Workloads = workload.On(workload.Cluster{Kind: Kind, Provider: r.Name, Session: session, Spend: p.spend, Clock: r.Clock, Secrets: r.Secrets,

@@ -35,7 +35,9 @@ type logSource struct {
 
 // Look implements podlog.Source.
 func (s logSource) Look(ctx context.Context) (podlog.Sight, error) {
-	is, err := s.p.look(ctx, opLogs, s.h)
+	is, err := s.p.looks.look(ctx, s.h, func(ctx context.Context, handles []sdk.JobHandle) ([]sight, error) {
+		return s.p.sights(ctx, opLogs, handles)
+	})
 	if err != nil {
 		return podlog.Sight{}, err
 	}

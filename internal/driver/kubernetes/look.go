@@ -44,6 +44,28 @@ func (p *provider) look(ctx context.Context, op string, h sdk.JobHandle) (sight,
 	return s, nil
 }
 
+// sights looks at several attempts, in their order, by two lists: of the Jobs, and then
+// of the pods.
+func (p *provider) sights(ctx context.Context, op string, handles []sdk.JobHandle) ([]sight, error) {
+	jobs, err := p.jobsOf(ctx, op, attempts(handles))
+	if err != nil {
+		return nil, err
+	}
+	pods, err := p.podsOf(ctx, op, attempts(handles))
+	if err != nil {
+		return nil, err
+	}
+	byUID := map[string]*batchv1.Job{}
+	for i := range jobs {
+		byUID[string(jobs[i].UID)] = &jobs[i]
+	}
+	out := make([]sight, len(handles))
+	for i, h := range handles {
+		out[i] = sight{job: byUID[h.Metadata[keyUID]], pods: owned(pods, h), now: p.session.Now()}
+	}
+	return out, nil
+}
+
 // owned keeps the pods that the handle's own Job has made, oldest first.
 func owned(pods []corev1.Pod, h sdk.JobHandle) []corev1.Pod {
 	var out []corev1.Pod

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	batchv1 "k8s.io/api/batch/v1"
-
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -59,21 +57,14 @@ func (p *provider) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (s
 	if len(asked) == 0 {
 		return out, nil
 	}
-	jobs, err := p.jobsOf(ctx, opStatus, attempts(asked))
+	sights, err := p.sights(ctx, opStatus, asked)
 	if err != nil {
 		return sdk.JobStatusesResult{}, err
-	}
-	pods, err := p.podsOf(ctx, opStatus, attempts(asked))
-	if err != nil {
-		return sdk.JobStatusesResult{}, err
-	}
-	byUID := map[string]*batchv1.Job{}
-	for i := range jobs {
-		byUID[string(jobs[i].UID)] = &jobs[i]
 	}
 	for i, h := range r.Handles {
 		if out.Items[i].Err == nil {
-			out.Items[i].Result, out.Items[i].Err = p.state(h, sight{job: byUID[h.Metadata[keyUID]], pods: owned(pods, h), now: p.session.Now()})
+			out.Items[i].Result, out.Items[i].Err = p.state(h, sights[0])
+			sights = sights[1:]
 		}
 	}
 	return out, nil
