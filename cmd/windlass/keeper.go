@@ -61,6 +61,12 @@ func stamp(files []string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// keptVars are the variables by which a keeper is told what the configuration of the
+// command that started it says of the keeper's own work.
+func keptVars() []string {
+	return []string{"WINDLASS_OWNER", "WINDLASS_LOG_MAX_BYTES", "WINDLASS_RETENTION_LOGS", "WINDLASS_RETENTION_LOG_BYTES", "WINDLASS_RETENTION_LEDGER"}
+}
+
 // keeperEnv is the environment of a keeper's process. The submitter's own goes
 // to it over the socket alone, so that no secret shows in the process table and
 // none is taken for another run's.
@@ -69,8 +75,12 @@ func keeperEnv(vars []string, c *config.Config) []string {
 	names := []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "TMP", "TEMP", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 		"SYSTEMROOT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "COMSPEC", "PATHEXT"}
 	// Of the command's folder and provider the keeper knows nothing.
-	leave := []string{"WINDLASS_CONFIG", "WINDLASS_DEFAULT_PROVIDER", "WINDLASS_OWNER", "WINDLASS_LOG_MAX_BYTES"}
-	out := []string{"WINDLASS_LOG_MAX_BYTES=" + strconv.FormatInt(c.LogMaxBytes, 10)}
+	leave := append([]string{"WINDLASS_CONFIG", "WINDLASS_DEFAULT_PROVIDER"}, keptVars()...)
+	out := []string{"WINDLASS_LOG_MAX_BYTES=" + strconv.FormatInt(c.LogMaxBytes, 10), "WINDLASS_RETENTION_LOGS=" + c.KeepLogs.String(),
+		"WINDLASS_RETENTION_LEDGER=" + c.KeepRows.String()}
+	if c.KeepSize > 0 {
+		out = append(out, "WINDLASS_RETENTION_LOG_BYTES="+strconv.FormatInt(c.KeepSize, 10))
+	}
 	if c.Owner != "" {
 		out = append(out, "WINDLASS_OWNER="+c.Owner)
 	}
@@ -190,8 +200,11 @@ func serve(ctx context.Context, version, dir string, w wiring) (err error) {
 	env := config.Environ()
 	// The files are the commands' own: what concerns the keeper itself was put
 	// into its environment.
-	own := config.EnvOf([]string{"WINDLASS_OWNER=" + env.Get("WINDLASS_OWNER"), "WINDLASS_LOG_MAX_BYTES=" + env.Get("WINDLASS_LOG_MAX_BYTES")})
-	c, err := config.Load(ctx, config.LoadRequest{Env: own})
+	var own []string
+	for _, name := range keptVars() {
+		own = append(own, name+"="+env.Get(name))
+	}
+	c, err := config.Load(ctx, config.LoadRequest{Env: config.EnvOf(own)})
 	if err != nil {
 		return err
 	}
@@ -225,6 +238,7 @@ func serve(ctx context.Context, version, dir string, w wiring) (err error) {
 	for _, v := range env.Vars() {
 		home.Env = append(home.Env, []byte(v))
 	}
+	retention := control.Retention{Logs: c.KeepLogs, LogBytes: c.KeepSize, Ledger: c.KeepRows}
 	return keeper.Serve(ctx, keeper.Options{StateDir: dir, Version: version, Actor: "keeper", Owner: c.Owner, Store: store, Logs: logs,
-		Open: open, Home: &home, Log: w.log, Redact: w.red.Redact})
+		Open: open, Home: &home, Retention: retention, Log: w.log, Redact: w.red.Redact})
 }

@@ -78,7 +78,7 @@ func (w wiring) openSession(ctx context.Context, r cli.SessionRequest) (*cli.Ses
 	if err != nil {
 		return nil, errors.Join(err, reg.Close())
 	}
-	s := &cli.Session{ReadOnly: r.ReadOnly, Store: r.Store, Engine: engine, Workloads: engine.Workloads(), Providers: prov, Logged: logs.Runs,
+	s := &cli.Session{ReadOnly: r.ReadOnly, Store: r.Store, Engine: engine, Workloads: engine.Workloads(), Providers: prov,
 		Close: func(ctx context.Context) error { return errors.Join(engine.Close(ctx), reg.Close(), w.host.Close()) }}
 	if r.ReadOnly {
 		return s, nil

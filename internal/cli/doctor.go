@@ -104,6 +104,7 @@ func (o *doctorOptions) checks(ctx context.Context) []CheckView {
 		ok("ledger", "open", "%s, %s; windlass ledger verify checks each", head.LedgerID, count(int(head.Count), "event", "events"))
 	}
 	out = append(out, o.holders(ctx, store)...)
+	out = append(out, o.retention(c, dir))
 	s, err := o.f.open(ctx)
 	if err != nil {
 		bad("engine", "open", err)

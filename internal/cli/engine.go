@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -27,6 +28,9 @@ type Engine interface {
 	SettleActions(ctx context.Context) ([]control.SettledAction, error)
 	HandOver(ctx context.Context, id sdk.ID) error
 	Remove(ctx context.Context, id sdk.ID, actor string) error
+	Prune(ctx context.Context, before time.Time, actor string) (int, error)
+	Retain(ctx context.Context, r control.Retention, actor string) (control.Retained, error)
+	RetainDaily(ctx context.Context, r control.Retention, actor string, resume bool) (control.Retained, error)
 	Reap(ctx context.Context, r control.ReapRequest) iter.Seq2[control.ReapItem, error]
 	Held() []sdk.ID
 	Orphaned(ctx context.Context, id sdk.ID) (bool, error)

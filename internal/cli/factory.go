@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"sync"
 	"time"
@@ -39,8 +38,6 @@ type Session struct {
 	// Workloads operates live workloads.
 	Workloads *control.WorkloadRuntime
 	Providers control.Providers
-	// Logged gives the runs that have captured output, oldest first.
-	Logged func(ctx context.Context) iter.Seq2[sdk.ID, error]
 	// Keeper is nil where none may be used: with WINDLASS_KEEPER=off.
 	Keeper Keeper
 	// Mind, when not nil, looks after a run that others drive until ctx ends:

@@ -104,7 +104,7 @@ func (w *world) start(with func(*Factory)) {
 		},
 		OpenSession: func(_ context.Context, r SessionRequest) (*Session, error) {
 			w.engine.store = r.Store
-			s := &Session{ReadOnly: r.ReadOnly, Store: r.Store, Engine: w.engine, Providers: w.engine, Logged: w.engine.logged}
+			s := &Session{ReadOnly: r.ReadOnly, Store: r.Store, Engine: w.engine, Providers: w.engine}
 			if r.Config.Keeper && !r.ReadOnly {
 				s.Keeper = w.keeper
 			}
@@ -166,6 +166,7 @@ type scripted struct {
 	orphaned  bool
 	recovered int
 	removed   []sdk.ID
+	retention control.Retention
 
 	// script is called after a submit, in a goroutine of its own.
 	script    func(s *scripted, id sdk.ID)
@@ -460,14 +461,29 @@ func (s *scripted) Held() []sdk.ID {
 }
 
 // logged gives every run, oldest first.
-func (s *scripted) logged(ctx context.Context) iter.Seq2[sdk.ID, error] {
-	return func(yield func(sdk.ID, error) bool) {
-		for r, err := range s.store.Runs(ctx, ledger.RunFilter{OldestFirst: true}) {
-			if !yield(r.ID, err) {
-				return
+func (s *scripted) Prune(ctx context.Context, before time.Time, actor string) (int, error) {
+	return s.store.Prune(ctx, before, actor)
+}
+
+func (s *scripted) Retain(ctx context.Context, r control.Retention, actor string) (control.Retained, error) {
+	var done control.Retained
+	s.retention = r
+	for run, err := range s.store.Runs(ctx, ledger.RunFilter{OldestFirst: true}) {
+		if err != nil {
+			return done, err
+		}
+		if !run.Open() && run.ID.Time().Before(s.w.now.Add(-r.Logs)) {
+			done.Removed = append(done.Removed, run.ID)
+			if err := s.Remove(ctx, run.ID, actor); err != nil {
+				return done, err
 			}
 		}
 	}
+	return done, nil
+}
+
+func (s *scripted) RetainDaily(ctx context.Context, r control.Retention, actor string, _ bool) (control.Retained, error) {
+	return s.Retain(ctx, r, actor)
 }
 
 // The engine stands in for the providers too.

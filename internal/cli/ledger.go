@@ -470,9 +470,11 @@ func newLedgerPrune(f *Factory, runF func(context.Context, *ledgerPruneOptions) 
 	cmd := &cobra.Command{
 		Use:   "prune --before TIME --yes",
 		Short: "Cut the record of finished actions before a time",
-		Long: `Delete the rows and the details of events of finished actions before a time. A
-checkpoint in the chain says who did it, and keeps the chain whole. It can't be
-undone, so it wants --yes; export the ledger first to keep what goes.`,
+		Long: `Delete the rows and the details of events of finished actions before a time, and
+the captured output that belongs to them. What is still open stays. A checkpoint in
+the chain says who did it, and keeps the chain whole. It can't be undone, so it
+wants --yes; export the ledger first to keep what goes. The space goes back to the
+file system. retention.ledger in the configuration does the same by itself.`,
 		Example: `  windlass ledger export > until-june.jsonl
   windlass ledger prune --before 2026-06-01 --yes`,
 		Args: exactly(0, ""),
@@ -508,15 +510,18 @@ func (o *ledgerPruneOptions) run(ctx context.Context, before time.Time) error {
 	if err != nil {
 		return err
 	}
-	store, err := o.f.ledgerToChange(ctx)
-	if err != nil {
+	if _, err := o.f.ledgerToChange(ctx); err != nil {
 		return err
 	}
 	if !o.yes {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "prune ledger", ID: idNoConfirm, Remedy: "repeat it with --yes",
 			Err: fmt.Errorf("this deletes the record of everything finished before %s", stamp(before))}
 	}
-	n, err := store.Prune(ctx, before, c.Actor)
+	s, err := o.f.open(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := s.Engine.Prune(ctx, before, c.Actor)
 	if err != nil {
 		return err
 	}

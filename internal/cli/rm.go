@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
@@ -29,8 +30,9 @@ func newRm(f *Factory, runF func(context.Context, *rmOptions) error) *cobra.Comm
 on-success kept on the provider. The record stays: it is the audit. windlass
 ledger prune is what cuts that.
 
---expired removes the output of every run that ended longer ago than
-retention.logs says.`,
+--expired applies retention at once: it removes the output of every run that ended
+longer ago than retention.logs says, the oldest of what is more than
+retention.log_bytes, and what retention.ledger cuts off the record.`,
 		Example: `  windlass rm nightly
   windlass rm --expired`,
 		Args: cobra.ArbitraryArgs,
@@ -48,7 +50,7 @@ retention.logs says.`,
 	}
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.force, "force", "f", false, "cancel a run that hasn't ended first")
-	fs.BoolVar(&o.expired, "expired", false, "remove the output of all runs that retention.logs lets go")
+	fs.BoolVar(&o.expired, "expired", false, "remove what retention in the configuration doesn't keep")
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
@@ -71,12 +73,16 @@ func (o *rmOptions) run(ctx context.Context) error {
 			return
 		}
 		v.Runs = append(v.Runs, run.ID.String())
-		if !o.json && !o.expired {
+		if !o.json {
 			_, _ = fmt.Fprintln(o.f.Streams.Out, run.ID)
 		}
 	}
 	if o.expired {
-		err = o.each(ctx, remove)
+		var gone []sdk.ID
+		gone, err = o.retain(ctx, c)
+		for _, id := range gone {
+			v.Runs = append(v.Runs, id.String())
+		}
 	} else {
 		for _, ref := range o.refs {
 			s, run, err := o.f.resolve(ctx, ref)
@@ -100,26 +106,17 @@ func (o *rmOptions) run(ctx context.Context) error {
 	return nil
 }
 
-// each calls remove for every run that retention lets go.
-func (o *rmOptions) each(ctx context.Context, remove func(*Session, ledger.Run)) error {
-	c, err := o.f.cfg()
-	if err != nil {
-		return err
-	}
-	if c.KeepLogs <= 0 {
-		return nil
-	}
+// retain applies retention, and returns the runs whose output went.
+func (o *rmOptions) retain(ctx context.Context, c *config.Config) ([]sdk.ID, error) {
 	if _, err := o.f.ledgerToChange(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	s, err := o.f.open(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return expired(ctx, s, o.f.Now().Add(-c.KeepLogs), func(r ledger.Run) bool {
-		remove(s, r)
-		return true
-	})
+	done, err := s.Engine.Retain(ctx, retention(c), c.Actor)
+	return done.Removed, err
 }
 
 func (o *rmOptions) remove(ctx context.Context, s *Session, run ledger.Run, actor string) error {

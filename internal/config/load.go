@@ -42,6 +42,10 @@ type Config struct {
 	LogMaxBytes int64
 	// KeepLogs and KeepRuns are how long; zero is until removed by hand.
 	KeepLogs, KeepRuns time.Duration
+	// KeepSize is how many bytes of output are kept, KeepRows how long actions stay
+	// on record; zero is all, and until cut by hand.
+	KeepSize int64
+	KeepRows time.Duration
 	// Files are the files that were read, nearest first.
 	Files []string
 	// Warnings are things that the user should know, one sentence each.
@@ -161,6 +165,8 @@ func (c *Config) fill() {
 	c.LogMaxBytes = c.values[SettingLogBytes].n
 	c.KeepLogs = time.Duration(c.values[SettingKeepLogs].n)
 	c.KeepRuns = time.Duration(c.values[SettingKeepRuns].n)
+	c.KeepSize = c.values[SettingKeepSize].n
+	c.KeepRows = time.Duration(c.values[SettingKeepRows].n)
 }
 
 // addNamed adds a file's providers, runners and plugins over those that are

@@ -55,6 +55,8 @@ const (
 	SettingLogBytes = "log.max_bytes"
 	SettingKeepLogs = "retention.logs"
 	SettingKeepRuns = "retention.runs"
+	SettingKeepSize = "retention.log_bytes"
+	SettingKeepRows = "retention.ledger"
 )
 
 // Settings returns the table: the one list of every setting, in the order of
@@ -84,7 +86,11 @@ func Settings() []Setting {
 		{Name: SettingKeepLogs, Env: "WINDLASS_RETENTION_LOGS", YAML: "retention.logs", Type: TypeDuration, Default: "30d", Max: 100 * year,
 			Doc: "How long the captured output of an ended run is kept; 0s keeps it until it is removed by hand."},
 		{Name: SettingKeepRuns, Env: "WINDLASS_RETENTION_RUNS", YAML: "retention.runs", Type: TypeDuration, Default: "0s", Max: 100 * year,
-			Doc: "How long an ended run is listed; 0s lists it until it is removed by hand. The ledger itself is cut only by `ledger prune`."},
+			Doc: "How long an ended run is listed; 0s lists it until it is removed by hand."},
+		{Name: SettingKeepSize, Env: "WINDLASS_RETENTION_LOG_BYTES", YAML: "retention.log_bytes", Type: TypeSize, DefaultDoc: "no bound", Min: 64 << 10, Max: 1 << 50,
+			Doc: "How many bytes of captured output of ended runs are kept; of more, the oldest runs' goes first. It is counted as it lies on the disk, compressed."},
+		{Name: SettingKeepRows, Env: "WINDLASS_RETENTION_LEDGER", YAML: "retention.ledger", Type: TypeDuration, Default: "0s", Max: 100 * year,
+			Doc: "How long a finished action stays on record; then it is cut as by `ledger prune`. 0s keeps it until it is cut by hand."},
 
 		{Name: "providers.NAME.kind", YAML: "providers.NAME.kind", Type: TypeText, DefaultDoc: "NAME for local and docker, else needed",
 			Doc: "The kind of backend, such as docker. A name has up to 63 letters, digits, dots, dashes and underscores. Providers called local and docker are there without an entry."},

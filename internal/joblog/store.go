@@ -230,6 +230,36 @@ func (s *Store) Forget(run sdk.ID) error {
 	return nil
 }
 
+// Purge forgets the runs of which gone says so: their logs, and the tombstones of
+// those that were removed before.
+func (s *Store) Purge(ctx context.Context, gone func(run sdk.ID) (bool, error)) error {
+	const op = "purge logs"
+	entries, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return diskError(op, err)
+	}
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+		}
+		name, dead := strings.CutSuffix(e.Name(), tombSuffix)
+		id, err := sdk.ParseID(name)
+		if err != nil || !dead && !e.IsDir() {
+			continue // not ours
+		}
+		out, err := gone(id)
+		if err != nil {
+			return err
+		}
+		if out {
+			if err := s.Forget(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Runs returns every run that has a log, oldest first. The error comes last.
 func (s *Store) Runs(ctx context.Context) iter.Seq2[sdk.ID, error] {
 	return func(yield func(sdk.ID, error) bool) {

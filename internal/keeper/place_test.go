@@ -298,3 +298,29 @@ func TestLogIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRetentionWhenQuiet: a keeper that has nothing to do applies retention before it
+// leaves, once; a run that is driven keeps it from that.
+func TestRetentionWhenQuiet(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	id := w.submit(e, spec("lines", "2000", ";", "exit", "0"))
+	w.finished(id)
+	size, err := w.logs.Size(id)
+	if err != nil || size == 0 {
+		t.Fatal(size, err)
+	}
+	k := w.serve(idle(2*time.Second), func(o *Options) { o.Retention = control.Retention{Ledger: 365 * 24 * time.Hour} })
+	if err := k.wait(t); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := w.logs.Size(id); err != nil || now == 0 || now*2 > size {
+		t.Errorf("the output took %d bytes and takes %d, %v", size, now, err)
+	}
+	if got := w.output(id); got != numbered(2000) {
+		t.Errorf("%d bytes of output", len(got))
+	}
+	if e.RetainDue(true) {
+		t.Error("retention is still due")
+	}
+}

@@ -50,6 +50,8 @@ type Options struct {
 	// Redact, when not nil, takes secret values out of what is recorded and
 	// answered.
 	Redact func(text string) string
+	// Retention is what is kept of ended runs, applied when it is quiet.
+	Retention control.Retention
 	// Idle replaces IdleTime.
 	Idle time.Duration
 }
@@ -133,7 +135,11 @@ type server struct {
 	talks, heard int
 	// holds counts the uses of plugins by clients.
 	holds int
-	wg    sync.WaitGroup
+	// retaining says that retention is being applied.
+	retaining bool
+	// retained is when it was begun last.
+	retained time.Time
+	wg       sync.WaitGroup
 }
 
 // serve returns when it is time to leave.

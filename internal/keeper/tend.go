@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -20,6 +21,9 @@ const (
 	// that steps makes it look lapsed for a moment only.
 	beatEvery  = 5 * time.Second
 	pruneEvery = 30 * time.Second
+	// retainPause is the least time between two tries to apply retention: one that
+	// fails keeps no keeper here.
+	retainPause = time.Hour
 )
 
 // tend looks after the keeper's place, its socket and its idleness, until it is
@@ -48,6 +52,9 @@ func (s *server) tend(ctx context.Context) {
 		if idle += tick; s.busy() {
 			idle = 0
 		}
+		if idle >= s.o.Idle/2 {
+			s.retain(ctx)
+		}
 		if idle >= s.o.Idle {
 			s.leave(errIdle)
 			return
@@ -61,7 +68,33 @@ func (s *server) busy() bool {
 	defer s.mu.Unlock()
 	heard := s.heard
 	s.heard = 0
-	return heard > 0 || s.talks > 0 || len(s.engine.Held()) > 0
+	return heard > 0 || s.talks > 0 || s.retaining || len(s.engine.Held()) > 0
+}
+
+// retain applies retention in the background, when that is due. A keeper that is
+// never quiet leaves it to the commands.
+func (s *server) retain(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Clock.Now()
+	if s.retaining || now.Sub(s.retained).Abs() < retainPause || !s.engine.RetainDue(true) {
+		return
+	}
+	s.retaining, s.retained = true, now
+	s.wg.Go(func() {
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.retaining = false
+		}()
+		var done control.Retained
+		err := safely(s.o.Log, "apply retention", s.o.Redact, func() (err error) {
+			done, err = s.engine.RetainDaily(ctx, s.o.Retention, s.o.Actor, true)
+			return err
+		})
+		s.o.Log.Info("retention applied", "outputs_removed", len(done.Removed), "rows_pruned", done.Pruned,
+			"bytes_packed", done.Packed.Before, "into", done.Packed.After, "err", err)
+	})
 }
 
 // stillOpen reports whether a run has something left to do; one that can't be
