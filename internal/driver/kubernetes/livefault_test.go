@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -327,5 +328,46 @@ func TestNoWorkloadAPI(t *testing.T) {
 	w := newWorld(t, nil)
 	for it, err := range w.Open().ListWorkloads(t.Context(), sdk.ListWorkloadsRequest{}) {
 		t.Errorf("%+v, %v", it, err)
+	}
+}
+
+// TestReplacesNoPod: where the strategy leaves pods as they are, a restart and a change
+// of settings are refused before anything is changed; one that ends all pods first says
+// so.
+func TestReplacesNoPod(t *testing.T) {
+	for _, k := range []struct {
+		name, kind string
+		spec       map[string]any
+		want       string
+	}{
+		{"OnDelete", "statefulset", map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}, "OnDelete"},
+		{"a partition", "statefulset", map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"partition": 2}}}, "partition 2"},
+		{"OnDelete of a DaemonSet", "daemonset", map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}, "OnDelete"},
+		{"paused", "deployment", map[string]any{"paused": true}, "paused"},
+		{"Recreate", "deployment", map[string]any{"strategy": map[string]any{"type": "Recreate"}}, ""},
+	} {
+		l := newScriptedLive(t)
+		l.kind = k.kind
+		p, name := l.provider(t), l.name()
+		m := l.manifest(name, 3)
+		maps.Copy(m["spec"].(map[string]any), k.spec) //nolint:forcetypeassert // it was made so
+		l.api.add(k.kind+"s", l.ns, m)
+		path, before := l.path(name), l.api.serve.Recorder.Count(k.kind+"s.patch")
+		restart, rerr := p.RestartWorkload(t.Context(), sdk.RestartWorkloadRequest{Op: l.op(path)})
+		if k.want == "" {
+			if rerr != nil || !strings.Contains(strings.Join(restart.Op.Warnings, "\n"), "all its pods end before new ones start") {
+				t.Errorf("%s: %+v, %v", k.name, restart, rerr)
+			}
+			continue
+		}
+		_, cerr := p.ApplyConfig(t.Context(), sdk.ApplyConfigRequest{Op: l.op(path), Set: map[string]string{"A": "x"}})
+		for what, err := range map[string]error{"restart": rerr, "config": cerr} {
+			if !errors.Is(err, sdk.FailedPrecondition) || !strings.Contains(err.Error(), k.want) {
+				t.Errorf("%s of one with %s: %v", what, k.name, err)
+			}
+		}
+		if n := l.api.serve.Recorder.Count(k.kind+"s.patch") - before; n != 0 {
+			t.Errorf("%s: %d changes", k.name, n)
+		}
 	}
 }
