@@ -9,6 +9,7 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -216,10 +217,22 @@ func (e *Environment) Exec(ctx context.Context, r sandbox.Request) (sandbox.Resu
 // that it isn't there, or is no program. It has no code, since no process had one.
 func notRunnable(err error, res *sandbox.Result) bool {
 	var e *sdk.Error
-	if !errors.As(err, &e) || e.ID != ErrNotFound && e.ID != ErrNotExecutable {
+	if !errors.As(err, &e) {
 		return false
 	}
-	res.NotFound, res.NotExecutable, res.Message = e.ID == ErrNotFound, e.ID == ErrNotExecutable, e.Err.Error()
+	words := ""
+	switch e.ID {
+	case ErrNotFound:
+		res.NotFound, words = true, notFoundWords
+	case ErrNotExecutable:
+		res.NotExecutable, words = true, notExecutableWords
+	default:
+		return false
+	}
+	res.Message = e.Err.Error()
+	if _, own, ok := strings.Cut(res.Message, words); ok {
+		res.Message = own
+	}
 	return true
 }
 
@@ -312,7 +325,7 @@ func (e *Environment) failure(ctx, call context.Context, sent bool, err error) e
 	if errors.As(err, &own) {
 		out.Code, out.ID = own.Code, own.ID
 	} else if st, ok := status.FromError(err); ok {
-		out.ID, out.Err = named(st.Message())
+		out.ID, out.Err = named(strings.TrimPrefix(st.Message(), opExec+": "))
 	}
 	switch {
 	case out.ID != "":

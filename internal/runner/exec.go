@@ -21,6 +21,9 @@ import (
 // doesn't know it misses nothing that the protocol has.
 const profileHeader = "windlass-security-profile"
 
+// opExec is the operation that errors of a call name; the client says it in its own way.
+const opExec = "exec"
+
 // secretPrefix begins a variable's value that is a reference.
 const secretPrefix = "secret://"
 
@@ -100,7 +103,7 @@ func specOf(req *sandboxpb.SandboxExecRequest, acc *account) (sdk.JobSpec, error
 			continue
 		}
 		if !acc.allow.allows(value) {
-			return spec, &sdk.Error{Code: sdk.PermissionDenied, Op: "exec", Field: "env." + name, ID: ErrSecret,
+			return spec, &sdk.Error{Code: sdk.PermissionDenied, Op: opExec, Field: "env." + name, ID: ErrSecret,
 				Err: fmt.Errorf("%s may not use %s", acc.Name, value)}
 		}
 		if spec.Secrets == nil {
@@ -125,5 +128,5 @@ func timeoutOf(left time.Duration) time.Duration {
 }
 
 func stoppingError() error {
-	return &sdk.Error{Code: sdk.Unavailable, Op: "exec", ID: ErrStopping, Err: errors.New("the runner is being stopped")}
+	return &sdk.Error{Code: sdk.Unavailable, Op: opExec, ID: ErrStopping, Err: errors.New("the runner is being stopped")}
 }

@@ -114,7 +114,7 @@ func (j *job) exec(ctx context.Context) string {
 func (j *job) outcome(run ledger.Run, whole bool, exec string) (int32, error) {
 	short := run.ID.Short()
 	fail := func(code sdk.Code, id, format string, args ...any) (int32, error) {
-		return 0, &sdk.Error{Code: code, Op: "exec", ID: id, Err: fmt.Errorf("run %s: "+format, append([]any{short}, args...)...)}
+		return 0, &sdk.Error{Code: code, Op: opExec, ID: id, Err: fmt.Errorf("run %s: "+format, append([]any{short}, args...)...)}
 	}
 	if !whole || sandbox.Partial(run.Verdict) {
 		end := string(run.State)
@@ -142,9 +142,9 @@ func (j *job) outcome(run ledger.Run, whole bool, exec string) (int32, error) {
 		}
 		switch {
 		case exec == sdk.ExecNotFound:
-			return fail(sdk.FailedPrecondition, ErrNotFound, "the command wasn't found: %s", run.Message)
+			return fail(sdk.FailedPrecondition, ErrNotFound, notFoundWords+"%s", run.Message)
 		case exec == sdk.ExecNotExecutable:
-			return fail(sdk.FailedPrecondition, ErrNotExecutable, "the command can't be executed: %s", run.Message)
+			return fail(sdk.FailedPrecondition, ErrNotExecutable, notExecutableWords+"%s", run.Message)
 		case run.ExitCode != nil && *run.ExitCode != 0:
 			return int32(*run.ExitCode), nil // a process's code has 32 bits
 		}
@@ -155,6 +155,12 @@ func (j *job) outcome(run ledger.Run, whole bool, exec string) (int32, error) {
 	}
 	return fail(codeOf(run.Reason), ErrEnded, "it ended as %s, without an exit code: %s", run.State, words)
 }
+
+// The words before the backend's own of a command that could not be run.
+const (
+	notFoundWords      = "the command wasn't found: "
+	notExecutableWords = "the command can't be executed: "
+)
 
 // codeOf is the class of an end without a code: FailedPrecondition where nothing
 // has run, Unavailable where a new call may help.

@@ -41,5 +41,5 @@ func (p *places) take(c Client) (release func(), err error) {
 }
 
 func full(err error) error {
-	return &sdk.Error{Code: sdk.ResourceExhausted, Op: "exec", ID: ErrFull, Retryable: true, Err: err, Remedy: "call again when one has ended"}
+	return &sdk.Error{Code: sdk.ResourceExhausted, Op: opExec, ID: ErrFull, Retryable: true, Err: err, Remedy: "call again when one has ended"}
 }

@@ -19,7 +19,7 @@ func clamp(asked string, most sdk.Profile) (sdk.Profile, error) {
 	all := sandbox.Profiles()
 	want, limit := slices.Index(all, p), slices.Index(all, most)
 	if want < 0 {
-		return "", &sdk.Error{Code: sdk.InvalidArgument, Op: "exec", Field: "profile",
+		return "", &sdk.Error{Code: sdk.InvalidArgument, Op: opExec, Field: "profile",
 			Err: fmt.Errorf("no security profile is called %q", asked), Remedy: "ask for strict, standard or permissive"}
 	}
 	return all[min(want, max(limit, 0))], nil

@@ -435,7 +435,7 @@ func TestCommandNotRunnable(t *testing.T) {
 			o.Runs = unrunnable{w.store, why}
 			s := w.serve(o)
 			res, err := w.client(s, "ci").Exec(w.ctx(), sandbox.Request{Exec: exec("fail invalid_spec"), Output: newOutput()})
-			if err != nil || res.State != sdk.StateFailed || res.ExitCode != nil || res.NotFound != want.NotFound || res.NotExecutable != want.NotExecutable || res.Message == "" {
+			if err != nil || res.State != sdk.StateFailed || res.ExitCode != nil || res.NotFound != want.NotFound || res.NotExecutable != want.NotExecutable || res.Message != "the platform says invalid_spec" {
 				t.Errorf("%+v, %v", res, err)
 			}
 			stream, err := w.raw(s.addr, "ci").Exec(w.ctx(), &sandboxpb.SandboxExecRequest{Image: "img", Command: words("fail invalid_spec")})
@@ -619,7 +619,7 @@ func TestErrorsHaveNames(t *testing.T) {
 		err       error
 		id, words string
 	}{
-		{t.Context(), true, status.Error(codes.ResourceExhausted, "the runner has 8 jobs [runner.full]"), ErrFull, "exec on far: the runner has 8 jobs"},
+		{t.Context(), true, status.Error(codes.ResourceExhausted, "exec: the runner has 8 jobs [runner.full]"), ErrFull, "exec on far: the runner has 8 jobs"},
 		{t.Context(), true, status.Error(codes.Unknown, "run x: it ended as lost\n[a] [runner.job-ended]"), ErrEnded, "exec on far: run x: it ended as lost\n[a]"},
 		{t.Context(), true, status.Error(codes.Unavailable, "run x: the runner is being stopped [runner.stopping]"), ErrStopping, "exec on far: run x: the runner is being stopped"},
 		{t.Context(), false, status.Error(codes.Unavailable, "connection refused"), ErrReach, "nothing was sent: connection refused; check that the runner is up"},
