@@ -60,7 +60,7 @@ func settledWords(x control.SettledAction) string {
 }
 
 // changeLook is how often a change that nobody can tell of is looked at again.
-const changeLook = 2 * time.Second
+const changeLook = time.Second
 
 // settleChange looks at what became of a change until it can be told, or its command
 // goes on; ctx bounds that. It says once why it can't be told.

@@ -133,7 +133,7 @@ func (e *Engine) showUnsettled(ctx context.Context, run ledger.Run, cause error)
 		Message: text("its process ended, and what became of it can't be told at the moment: " + strings.ToValidUTF8(cause.Error(), "?"))}
 	e.redact(&c)
 	w := ledger.Write{Run: run.ID, Holder: e.self.ID, Fence: run.Fence, Events: []ledger.NewEvent{{Kind: ledger.KindObserved, Actor: e.o.Actor, Change: c}}}
-	if err := e.o.Store.Write(ctx, w); err != nil {
+	if err := e.writeAction(ctx, w); err != nil {
 		e.log.Warn("state not recorded", "run", run.ID, "err", err)
 	}
 }

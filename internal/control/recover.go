@@ -62,7 +62,7 @@ func (e *Engine) closeAction(ctx context.Context, run ledger.Run) error {
 			e.log.Warn("transcript of a dead session not ended", "run", run.ID, "err", err)
 		}
 	}
-	return e.o.Store.Write(ctx, w)
+	return e.writeAction(ctx, w)
 }
 
 // lockFree reports whether a holder's lock is proven to be free: its process is

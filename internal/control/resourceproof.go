@@ -115,7 +115,7 @@ func (e *Engine) settleResource(ctx context.Context, run ledger.Run) (bool, erro
 		ch.Detail, _ = c.proven(p)
 	}
 	e.redact(&ch)
-	return true, e.o.Store.Write(ctx, ledger.Write{Run: run.ID, Holder: e.self.ID, Fence: run.Fence,
+	return true, e.writeAction(ctx, ledger.Write{Run: run.ID, Holder: e.self.ID, Fence: run.Fence,
 		Events: []ledger.NewEvent{{Kind: ledger.KindFinished, Actor: e.o.Actor, Change: ch}}})
 }
 

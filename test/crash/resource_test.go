@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,19 +38,21 @@ func resourceChanges() map[string]resourceChange {
 func TestEveryBoundaryOfResources(t *testing.T) {
 	t.Parallel()
 	for verb, c := range resourceChanges() {
-		for _, point := range []string{"write.requested.before", "write.requested.after", "call." + verb + " resource.before", "call." + verb + " resource.after",
-			"write.finished.before", "write.finished.after"} {
+		call := "call." + verb + " resource"
+		behind := []string{call + ".after", "write.finished.before", "write.finished.after"}
+		for _, point := range append([]string{"write.requested.before", "write.requested.after", call + ".before"}, behind...) {
 			t.Run(verb+"/"+point, func(t *testing.T) {
 				t.Parallel()
 				for range rounds(t, 1) {
-					killedChange(t, verb, point, c)
+					killedChange(t, verb, point, c, slices.Contains(behind, point))
 				}
 			})
 		}
 	}
 }
 
-func killedChange(t *testing.T, verb, point string, c resourceChange) {
+// killedChange kills the command at a boundary; sent says that it lies behind the call.
+func killedChange(t *testing.T, verb, point string, c resourceChange, sent bool) {
 	t.Helper()
 	h := newHost(t, "fake")
 	h.keeperOff = true
@@ -68,13 +71,12 @@ func killedChange(t *testing.T, verb, point string, c resourceChange) {
 		t.Fatalf("ps: %d %s", r.code, r.stderr)
 	}
 	rows := h.rows()
-	switch {
-	case point == "write.requested.before":
+	if point == "write.requested.before" {
 		if len(rows) != before {
 			t.Errorf("%d rows, before %d", len(rows), before)
 		}
-	default:
-		h.settledAs(rows, before, "resource."+verb, point)
+	} else {
+		h.settledAs(rows, before, "resource."+verb, sent)
 	}
 	if h.resource("", c.args...); h.last.code != 0 {
 		t.Fatalf("again: %d %s", h.last.code, h.last.stderr)
@@ -93,16 +95,40 @@ func killedChange(t *testing.T, verb, point string, c resourceChange) {
 	h.ledgerSound()
 }
 
+// TestSettlingIsKilled: who looks at what a killed command left may be killed, too.
+func TestSettlingIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"call.read resource.before", "call.read resource.after", "write.finished.before", "write.finished.after"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, "fake")
+			h.keeperOff = true
+			h.boxed("x")
+			if h.resource("command/call.create resource.after=kill", "apply"); !h.last.killed {
+				t.Fatalf("it wasn't killed: %+v", h.last)
+			}
+			if r := h.run("command/"+point+"=kill", "ps"); !r.killed || h.hits(point) != 1 {
+				t.Fatalf("ps wasn't killed: %+v", r)
+			}
+			if r := h.run("", "ps"); r.code != 0 {
+				t.Fatalf("ps: %d %s", r.code, r.stderr)
+			}
+			h.settledAs(h.rows(), 0, "resource.create", true)
+			h.ledgerSound()
+		})
+	}
+}
+
 // settledAs asserts what the row of the killed change says: done where the call was made.
-func (h *host) settledAs(rows []ledger.Run, before int, action, point string) {
+func (h *host) settledAs(rows []ledger.Run, before int, action string, sent bool) {
 	h.t.Helper()
 	if len(rows) != before+1 {
 		h.t.Fatalf("%d rows, before %d", len(rows), before)
 	}
 	r := rows[0] // the newest
-	want := sdk.StateSucceeded
-	if point == "write.requested.after" || strings.HasPrefix(point, "call.") && strings.HasSuffix(point, ".before") {
-		want = sdk.StateLost
+	want := sdk.StateLost
+	if sent {
+		want = sdk.StateSucceeded
 	}
 	if r.Action != action || r.Open() || r.State != want || want == sdk.StateLost && r.Reason != sdk.ReasonSubmitUnconfirmed {
 		h.t.Errorf("the row is %+v, want %s", r, want)
