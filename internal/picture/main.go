@@ -1,7 +1,6 @@
 // Command picture turns what a program wrote to a terminal into an SVG for the
-// documents. It
-// reads standard input and writes standard output; scripts/picture feeds it. Readers
-// with a dark page get a dark picture.
+// documents. It reads standard input and writes standard output; scripts/picture feeds
+// it. Readers with a dark page get a dark picture.
 package main
 
 import (
