@@ -214,6 +214,7 @@ func TestNoStderrIsToldFirst(t *testing.T) {
 	for tmpl, refused := range map[string]bool{
 		"{{ .steps.s0.stderr }}":                                                  true,
 		"{{ .steps.s0.stderr | trim }}":                                           true,
+		"{{ .steps.s0.stderr }}{{ .steps.s0.stderr }}":                            true,
 		`{{ index .steps "s0" "stderr" }}`:                                        true,
 		"{{ with $.steps.s0.stderr }}{{ . }}{{ end }}":                            true,
 		`{{ or (has .steps.s0 "stderr") .steps.s0.stderr }}`:                      false,

@@ -154,7 +154,9 @@ func (t *texts) references(n parse.Node, where place, key string) error {
 		}
 		errs = append(errs, t.reference(path[1:]))
 		if sure && len(path) > 2 {
-			t.uses = append(t.uses, use{path[1], path[2], where, key})
+			if u := (use{path[1], path[2], where, key}); !slices.Contains(t.uses, u) {
+				t.uses = append(t.uses, u)
+			}
 		}
 	})
 	return errors.Join(errs...)
