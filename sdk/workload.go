@@ -36,6 +36,8 @@ type WorkloadItem struct {
 	Desired, Ready *int
 	// Stopped: it was stopped and waits to be started again.
 	Stopped bool
+	// Unmade is as in DeploymentStatus.
+	Unmade bool
 }
 
 // WorkloadStatuser tells how a workload is.
@@ -97,7 +99,10 @@ type DeploymentStatus struct {
 	RolloutID string `json:"rollout_id,omitzero"`
 	// Stopped: Stop ended it. Restores is how many instances Start brings back;
 	// nil is not known.
-	Stopped  bool `json:"stopped,omitzero"`
+	Stopped bool `json:"stopped,omitzero"`
+	// Unmade: it is described where workloads are, such as in a file, and no
+	// instance was made yet. Start makes as many as Restores says. It isn't Stopped.
+	Unmade   bool `json:"unmade,omitzero"`
 	Restores *int `json:"restores,omitzero"`
 	// Autoscaler, when not nil, owns Desired.
 	Autoscaler *Autoscaler `json:"autoscaler,omitzero"`

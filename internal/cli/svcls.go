@@ -59,6 +59,7 @@ type WorkloadItemView struct {
 	Desired *int   `json:"desired" doc:"How many instances there are to be; null when the listing doesn't tell."`
 	Ready   *int   `json:"ready" doc:"How many serve; null when the listing doesn't tell."`
 	Stopped bool   `json:"stopped" doc:"It was stopped, and waits to be started."`
+	Unmade  bool   `json:"unmade,omitzero" doc:"It is described, and was never made: svc start does."`
 }
 
 // ListFailView is a provider that could not be listed.
@@ -111,11 +112,13 @@ func (o *svcLsOptions) run(ctx context.Context) error {
 }
 
 func viewItem(x control.Workload) WorkloadItemView {
-	return WorkloadItemView{Target: x.Target.String(), Image: x.Item.Image, Desired: x.Item.Desired, Ready: x.Item.Ready, Stopped: x.Item.Stopped}
+	return WorkloadItemView{Target: x.Target.String(), Image: x.Item.Image, Desired: x.Item.Desired, Ready: x.Item.Ready, Stopped: x.Item.Stopped, Unmade: x.Item.Unmade}
 }
 
 func itemState(it sdk.WorkloadItem) string {
 	switch {
+	case it.Unmade:
+		return notCreated
 	case it.Stopped:
 		return "stopped"
 	case it.Ready == nil || it.Desired == nil:

@@ -83,6 +83,7 @@ type TopCounts struct {
 	Restarts *int             `json:"restarts" doc:"Sum over the instances that tell it."`
 	Rollout  sdk.RolloutState `json:"rollout" doc:"progressing, complete, failed or unknown."`
 	Stopped  bool             `json:"stopped" doc:"It was stopped, and waits to be started."`
+	Unmade   bool             `json:"unmade,omitzero" doc:"It is described, and was never made: svc start does."`
 }
 
 func topEvent(it telemetry.Item) TopEvent {
@@ -93,7 +94,7 @@ func topEvent(it telemetry.Item) TopEvent {
 		e.Event, e.Sample = topSample, &TopSample{At: timeOrNil(s.At), CPU: s.CPU, Memory: s.Memory, Received: s.Received, Sent: s.Sent, Restarts: s.Restarts}
 	case it.Counts != nil:
 		c := it.Counts
-		e.Event, e.Counts = topCounts, &TopCounts{Desired: c.Desired, Ready: c.Ready, Updated: c.Updated, Restarts: c.Restarts, Rollout: c.Rollout, Stopped: c.Stopped}
+		e.Event, e.Counts = topCounts, &TopCounts{Desired: c.Desired, Ready: c.Ready, Updated: c.Updated, Restarts: c.Restarts, Rollout: c.Rollout, Stopped: c.Stopped, Unmade: c.Unmade}
 	default:
 		e.Event, e.What, e.Message, e.Count = TopName(it.Event.Kind), it.Event.What, it.Event.Message, it.Event.Count
 	}
@@ -213,6 +214,8 @@ func workloadCell(w telemetry.Workload) cell {
 	}
 	text, st := readyWords(c.Ready, c.Desired), stylePlain
 	switch {
+	case c.Unmade:
+		return cell{notCreated, styleDim}
 	case c.Stopped:
 		return cell{"stopped", styleDim}
 	case c.Rollout == sdk.RolloutFailed:

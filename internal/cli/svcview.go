@@ -15,7 +15,7 @@ import (
 type WorkloadView struct {
 	Target     string            `json:"target" doc:"PROVIDER/PATH, which every command takes."`
 	Image      string            `json:"image,omitzero" doc:"The container image."`
-	State      string            `json:"state" doc:"running, stopped, progressing, failed or unknown."`
+	State      string            `json:"state" doc:"running, stopped, not created, progressing, failed or unknown."`
 	Desired    *int              `json:"desired" doc:"How many instances there are to be; null when the provider doesn't tell."`
 	Ready      *int              `json:"ready" doc:"How many serve; null when the provider doesn't tell."`
 	Updated    *int              `json:"updated" doc:"How many are of the newest generation; null when the provider doesn't tell."`
@@ -52,7 +52,7 @@ type WorkloadFailView struct {
 }
 
 func viewStatus(t sdk.Target, st sdk.DeploymentStatus) WorkloadView {
-	v := WorkloadView{Target: t.String(), Image: st.Image, State: workloadState(st.Stopped, st.Rollout), Desired: st.Desired, Ready: st.Ready, Updated: st.Updated,
+	v := WorkloadView{Target: t.String(), Image: st.Image, State: workloadState(st), Desired: st.Desired, Ready: st.Ready, Updated: st.Updated,
 		Gen: st.Generation, Seen: st.GenerationSeen, Rollout: st.Rollout, RolloutID: st.RolloutID, Restores: st.Restores, Autoscaler: st.Autoscaler,
 		Warnings: st.Warnings, Raw: st.Raw}
 	for _, in := range st.Instances {
@@ -66,17 +66,22 @@ func viewStatus(t sdk.Target, st sdk.DeploymentStatus) WorkloadView {
 }
 
 // workloadState is a workload's state in one word.
-func workloadState(stopped bool, r sdk.RolloutState) string {
+func workloadState(st sdk.DeploymentStatus) string {
 	switch {
-	case stopped:
+	case st.Unmade:
+		return notCreated
+	case st.Stopped:
 		return "stopped"
-	case r == sdk.RolloutComplete:
+	case st.Rollout == sdk.RolloutComplete:
 		return "running"
-	case r == "":
+	case st.Rollout == "":
 		return string(sdk.RolloutUnknown)
 	}
-	return string(r)
+	return string(st.Rollout)
 }
+
+// notCreated is the state of what is described and was never made.
+const notCreated = "not created"
 
 // readyWords is "2 of 3", of what the provider tells.
 func readyWords(ready, desired *int) string {

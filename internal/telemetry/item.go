@@ -27,6 +27,8 @@ type Counts struct {
 	Restarts *int
 	Rollout  sdk.RolloutState
 	Stopped  bool
+	// Unmade: it is described, and was never made.
+	Unmade bool
 	// Instances are those that haven't ended.
 	Instances []sdk.InstanceStatus
 }

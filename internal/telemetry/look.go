@@ -55,7 +55,7 @@ func (r *reader) status(p sdk.WorkloadPath, st sdk.DeploymentStatus) {
 	if f := st.Failure; f != nil {
 		now.failure = fmt.Sprintf("%s: %s", f.Reason, f.Message)
 	}
-	c := &Counts{Desired: st.Desired, Ready: st.Ready, Updated: st.Updated, Rollout: st.Rollout, Stopped: st.Stopped}
+	c := &Counts{Desired: st.Desired, Ready: st.Ready, Updated: st.Updated, Rollout: st.Rollout, Stopped: st.Stopped, Unmade: st.Unmade}
 	for _, in := range st.Instances {
 		if in.State == sdk.InstanceEnded {
 			continue

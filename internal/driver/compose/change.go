@@ -206,6 +206,9 @@ func (p *provider) creatable(ctx context.Context, op string, s *scene, m model, 
 			return "", err
 		}
 	}
+	if s.sound() {
+		return "", nil
+	}
 	d := p.probe(ctx, op, m.files, s.name, total)
 	switch {
 	case d.err != nil:

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -116,6 +117,17 @@ func (j *journal) last() *entry {
 		return nil
 	}
 	return &j.Entries[len(j.Entries)-1]
+}
+
+// none reports whether no containers is what was last asked for. Settings leave
+// their number alone.
+func (j *journal) none() bool {
+	for _, e := range slices.Backward(j.Entries) {
+		if e.Verb != verbConfig {
+			return (e.Verb == verbScale || e.Verb == verbStart) && e.Want == 0 && e.Failed == ""
+		}
+	}
+	return false
 }
 
 // forgot reports whether an operation is older than all that is remembered, so

@@ -279,6 +279,14 @@ func TestFewStarts(t *testing.T) {
 	asked("a look and a dry run", 2, func() { s.status(t, "web"); restart(true) })
 	asked("a look and a change", 1, func() { s.status(t, "web"); restart(false) })
 	asked("a change alone", 1, func() { restart(false) })
+	asked("a look and one more", 1, func() {
+		s.status(t, "web")
+		op := s.op("web")
+		op.DryRun = true
+		if _, err := s.p.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: op, Replicas: 2}); err != nil {
+			t.Error(err)
+		}
+	})
 	asked("a look at many", 0, func() {
 		for _, err := range s.p.ListWorkloads(t.Context(), sdk.ListWorkloadsRequest{}) {
 			if err != nil {
@@ -363,6 +371,48 @@ func TestProvisioning(t *testing.T) {
 	s.put("fixed", with(func(m map[string]any) { delete(m, "network_mode"); m["ports"] = []string{"127.0.0.1:1:80"} }))
 	_, err := s.p.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: s.op("fixed"), Replicas: 2})
 	refusal(t, err, sdk.FailedPrecondition, "published port")
+}
+
+// TestUnmade: a service of the files without containers is told apart from one that
+// was stopped, and from one that was scaled to none.
+func TestUnmade(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	svc := plain("sh", "-c", upProgram)
+	svc["deploy"] = map[string]any{"replicas": 2}
+	s.put("web", svc)
+	check := func(when string, want bool) {
+		t.Helper()
+		st := s.status(t, "web")
+		if st.Unmade != want || want && (st.Stopped || *st.Desired != 0 || st.Restores == nil || *st.Restores != 2) || warned(st.Warnings, "`svc start` makes 2") != want {
+			t.Errorf("%s: %+v", when, st)
+		}
+		for it, err := range s.p.ListWorkloads(t.Context(), sdk.ListWorkloadsRequest{Name: "web"}) {
+			if err != nil || it.Unmade != want {
+				t.Errorf("%s: listed as %+v, %v", when, it, err)
+			}
+		}
+	}
+	check("never made", true)
+	_, err := s.p.RestartWorkload(t.Context(), sdk.RestartWorkloadRequest{Op: s.op("web")})
+	refusal(t, err, sdk.FailedPrecondition, "no container that runs")
+	if _, err := s.p.StartWorkload(t.Context(), sdk.StartWorkloadRequest{Op: s.op("web")}); err != nil {
+		t.Fatal(err)
+	}
+	check("started", false)
+	if _, err := s.p.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: s.op("web")}); err != nil {
+		t.Fatal(err)
+	}
+	check("scaled to none", false)
+	if _, err := s.p.ApplyConfig(t.Context(), sdk.ApplyConfigRequest{Op: s.op("web"), Set: map[string]string{"A": "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	check("scaled to none, and configured", false)
+	if _, err := s.p.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: s.op("web"), Replicas: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s.must("rm", "--stop", "--force", "web")
+	check("removed by others", true)
 }
 
 // TestRemoveMade: a stop keeps what `svc start -f` made and says what removes it;

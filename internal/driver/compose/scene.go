@@ -136,6 +136,18 @@ func (s *scene) stopped() bool {
 	return !slices.ContainsFunc(s.list, instance.failed)
 }
 
+// unmade: the project describes the service, and nothing was made of it, or all was
+// removed, other than by scaling it to none.
+func (s *scene) unmade() bool {
+	return len(s.list) == 0 && !s.underway && !s.journal.none()
+}
+
+// sound: a container runs as the project's files say, so that the networks and
+// volumes of the service are there: what is in use can't be removed.
+func (s *scene) sound() bool {
+	return s.drift.err == nil && len(s.drift.recreate) == 0 && slices.ContainsFunc(s.list, instance.running)
+}
+
 // desired is how many are to run. Compose keeps no count: the containers that
 // are there are those that were asked for.
 func (s *scene) desired() int {
@@ -192,6 +204,10 @@ func (s *scene) status() sdk.DeploymentStatus {
 		n := len(s.list)
 		st.Restores, st.Failure = &n, nil
 	}
+	if st.Unmade = s.unmade(); st.Unmade {
+		n := s.service.replicas()
+		st.Restores = &n
+	}
 	st.Rollout = s.rollout(updated)
 	st.Warnings = s.warnings(updated)
 	return st
@@ -236,6 +252,9 @@ func (s *scene) warnings(updated int) []string {
 	var out []string
 	if n := len(s.list) - updated; n > 0 {
 		out = append(out, fmt.Sprintf("%d of %d containers have another configuration than the newest", n, len(s.list)))
+	}
+	if s.unmade() {
+		out = append(out, fmt.Sprintf("it has no containers yet: `svc start` makes %d", s.service.replicas()))
 	}
 	switch n := len(s.drift.recreate); {
 	case s.drift.err != nil:

@@ -75,7 +75,7 @@ func (p *provider) items(ctx context.Context, name string) ([]sdk.WorkloadItem, 
 				ready++
 			}
 		}
-		out = append(out, sdk.WorkloadItem{Path: sdk.WorkloadPath(n), Image: s.image(), Desired: &desired, Ready: &ready, Stopped: s.stopped()})
+		out = append(out, sdk.WorkloadItem{Path: sdk.WorkloadPath(n), Image: s.image(), Desired: &desired, Ready: &ready, Stopped: s.stopped(), Unmade: s.unmade()})
 	}
 	return out, nil
 }

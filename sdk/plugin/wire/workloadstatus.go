@@ -21,14 +21,14 @@ func DecodeListWorkloadsRequest(m *pb.ListWorkloadsRequest) (sdk.ListWorkloadsRe
 func EncodeListWorkloadsResponse(it sdk.WorkloadItem) (*pb.ListWorkloadsResponse, error) {
 	c := reply("encode ListWorkloads's item")
 	return encoded(c, &pb.ListWorkloadsResponse{Path: string(it.Path), Image: it.Image, Desired: c.intPtr("desired", it.Desired), Ready: c.intPtr("ready", it.Ready),
-		Stopped: it.Stopped})
+		Stopped: it.Stopped, Unmade: it.Unmade})
 }
 
 // DecodeListWorkloadsResponse reads what EncodeListWorkloadsResponse wrote.
 func DecodeListWorkloadsResponse(m *pb.ListWorkloadsResponse) (sdk.WorkloadItem, error) {
 	c := reply("decode ListWorkloads's item")
 	return decoded(c, sdk.WorkloadItem{Path: sdk.WorkloadPath(m.GetPath()), Image: m.GetImage(), Desired: c.countPtr("desired", there(m).Desired),
-		Ready: c.countPtr("ready", there(m).Ready), Stopped: m.GetStopped()})
+		Ready: c.countPtr("ready", there(m).Ready), Stopped: m.GetStopped(), Unmade: m.GetUnmade()})
 }
 
 // EncodeWorkloadStatusRequest returns r as a message.
@@ -68,7 +68,7 @@ func DecodeWorkloadStatusResponse(m *pb.WorkloadStatusResponse) (sdk.WorkloadSta
 func (c *coder) workload(s sdk.DeploymentStatus) *pb.DeploymentStatus {
 	m := &pb.DeploymentStatus{Path: string(s.Path), Image: s.Image, Desired: c.intPtr("desired", s.Desired), Ready: c.intPtr("ready", s.Ready),
 		Updated: c.intPtr("updated", s.Updated), Generation: s.Generation, GenerationSeen: s.GenerationSeen, Rollout: string(s.Rollout), RolloutId: s.RolloutID,
-		Stopped: s.Stopped, Restores: c.intPtr("restores", s.Restores), Warnings: plains(s.Warnings), Raw: mapOf(s.Raw, plain),
+		Stopped: s.Stopped, Unmade: s.Unmade, Restores: c.intPtr("restores", s.Restores), Warnings: plains(s.Warnings), Raw: mapOf(s.Raw, plain),
 		Instances: each(s.Instances, func(i sdk.InstanceStatus) *pb.InstanceStatus {
 			return &pb.InstanceStatus{Name: i.Name, State: string(i.State), Ready: i.Ready, Generation: i.Generation, Restarts: c.intPtr("restarts", i.Restarts),
 				Started: c.stamp("started", i.Started), Reason: string(i.Reason), Message: plain(i.Message)}
@@ -89,7 +89,7 @@ func (c *coder) unworkload(m *pb.DeploymentStatus) sdk.DeploymentStatus {
 	s := sdk.DeploymentStatus{Path: sdk.WorkloadPath(m.GetPath()), Image: m.GetImage(), Desired: c.countPtr("desired", m.Desired), Ready: c.countPtr("ready", m.Ready),
 		Updated: c.countPtr("updated", m.Updated), Generation: m.GetGeneration(), GenerationSeen: m.GetGenerationSeen(), RolloutID: m.GetRolloutId(),
 		Rollout: word(m.GetRollout(), sdk.RolloutUnknown, sdk.RolloutProgressing, sdk.RolloutComplete, sdk.RolloutFailed),
-		Stopped: m.GetStopped(), Restores: c.countPtr("restores", m.Restores), Warnings: each(m.GetWarnings(), same), Raw: mapOf(m.GetRaw(), same),
+		Stopped: m.GetStopped(), Unmade: m.GetUnmade(), Restores: c.countPtr("restores", m.Restores), Warnings: each(m.GetWarnings(), same), Raw: mapOf(m.GetRaw(), same),
 		Instances: each(m.GetInstances(), func(i *pb.InstanceStatus) sdk.InstanceStatus {
 			return sdk.InstanceStatus{Name: i.GetName(), Ready: i.GetReady(), Generation: i.GetGeneration(), Restarts: c.countPtr("restarts", there(i).Restarts),
 				State:   word(i.GetState(), sdk.InstanceUnknown, sdk.InstancePending, sdk.InstanceRunning, sdk.InstanceStopping, sdk.InstanceEnded),

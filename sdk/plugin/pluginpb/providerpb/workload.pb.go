@@ -648,7 +648,9 @@ type ListWorkloadsResponse struct {
 	// How many serve.
 	Ready *int32 `protobuf:"varint,4,opt,name=ready,proto3,oneof" json:"ready,omitempty"`
 	// It waits to be started.
-	Stopped       bool `protobuf:"varint,5,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	Stopped bool `protobuf:"varint,5,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// It is described, and nothing of it was made yet.
+	Unmade        bool `protobuf:"varint,6,opt,name=unmade,proto3" json:"unmade,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -714,6 +716,13 @@ func (x *ListWorkloadsResponse) GetReady() int32 {
 func (x *ListWorkloadsResponse) GetStopped() bool {
 	if x != nil {
 		return x.Stopped
+	}
+	return false
+}
+
+func (x *ListWorkloadsResponse) GetUnmade() bool {
+	if x != nil {
+		return x.Unmade
 	}
 	return false
 }
@@ -880,7 +889,9 @@ type DeploymentStatus struct {
 	// What to know besides.
 	Warnings []string `protobuf:"bytes,15,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// The provider's own words by field.
-	Raw           map[string]string `protobuf:"bytes,16,rep,name=raw,proto3" json:"raw,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Raw map[string]string `protobuf:"bytes,16,rep,name=raw,proto3" json:"raw,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// It is described, and nothing of it was made yet.
+	Unmade        bool `protobuf:"varint,17,opt,name=unmade,proto3" json:"unmade,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1025,6 +1036,13 @@ func (x *DeploymentStatus) GetRaw() map[string]string {
 		return x.Raw
 	}
 	return nil
+}
+
+func (x *DeploymentStatus) GetUnmade() bool {
+	if x != nil {
+		return x.Unmade
+	}
+	return false
 }
 
 // Autoscaler is what changes a count by itself.
@@ -3152,13 +3170,14 @@ const file_windlass_provider_v1_workload_proto_rawDesc = "" +
 	"\arollout\x18\x03 \x01(\tR\arollout\x12\x1a\n" +
 	"\bevidence\x18\x04 \x01(\tR\bevidence\"*\n" +
 	"\x14ListWorkloadsRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xab\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xc3\x01\n" +
 	"\x15ListWorkloadsResponse\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05image\x18\x02 \x01(\tR\x05image\x12\x1d\n" +
 	"\adesired\x18\x03 \x01(\x05H\x00R\adesired\x88\x01\x01\x12\x19\n" +
 	"\x05ready\x18\x04 \x01(\x05H\x01R\x05ready\x88\x01\x01\x12\x18\n" +
-	"\astopped\x18\x05 \x01(\bR\astoppedB\n" +
+	"\astopped\x18\x05 \x01(\bR\astopped\x12\x16\n" +
+	"\x06unmade\x18\x06 \x01(\bR\x06unmadeB\n" +
 	"\n" +
 	"\b_desiredB\b\n" +
 	"\x06_ready\"r\n" +
@@ -3169,7 +3188,7 @@ const file_windlass_provider_v1_workload_proto_rawDesc = "" +
 	"\x06before\x18\x04 \x01(\tR\x06before\"\x87\x01\n" +
 	"\x16WorkloadStatusResponse\x12>\n" +
 	"\x06status\x18\x01 \x01(\v2&.windlass.provider.v1.DeploymentStatusR\x06status\x12-\n" +
-	"\x02op\x18\x02 \x01(\v2\x1d.windlass.provider.v1.OpTraceR\x02op\"\xdf\x05\n" +
+	"\x02op\x18\x02 \x01(\v2\x1d.windlass.provider.v1.OpTraceR\x02op\"\xf7\x05\n" +
 	"\x10DeploymentStatus\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05image\x18\x02 \x01(\tR\x05image\x12\x1d\n" +
@@ -3192,7 +3211,8 @@ const file_windlass_provider_v1_workload_proto_rawDesc = "" +
 	"\tinstances\x18\r \x03(\v2$.windlass.provider.v1.InstanceStatusR\tinstances\x12?\n" +
 	"\afailure\x18\x0e \x01(\v2%.windlass.provider.v1.WorkloadFailureR\afailure\x12\x1a\n" +
 	"\bwarnings\x18\x0f \x03(\tR\bwarnings\x12A\n" +
-	"\x03raw\x18\x10 \x03(\v2/.windlass.provider.v1.DeploymentStatus.RawEntryR\x03raw\x1a6\n" +
+	"\x03raw\x18\x10 \x03(\v2/.windlass.provider.v1.DeploymentStatus.RawEntryR\x03raw\x12\x16\n" +
+	"\x06unmade\x18\x11 \x01(\bR\x06unmade\x1a6\n" +
 	"\bRawEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
