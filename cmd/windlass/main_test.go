@@ -56,6 +56,9 @@ func TestMain(m *testing.M) {
 		plugin.Serve(pretended(filepath.Base(os.Args[0])))
 		return
 	}
+	if v := os.Getenv("WINDLASS_TEST_VERSION"); v != "" {
+		version = v // see upgrade_test.go
+	}
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run(os.Args[1:]))
 	}
