@@ -191,7 +191,7 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 	add(groupLive, newSvc(f))
 	add(groupKeep, newResource(f))
 	add(groupAudit, newLedger(f), newReap(f, nil))
-	add(groupSetup, newInit(f, nil), newDoctor(f, nil), newProvider(f), newPlugin(f), newConfig(f), newPocket(f), newRunner(f), newExplain(f, nil), newVersion(f, nil), newCompletion(f))
+	add(groupSetup, newInit(f, nil), newDoctor(f, nil), newDebug(f), newProvider(f), newPlugin(f), newConfig(f), newPocket(f), newRunner(f), newExplain(f, nil), newVersion(f, nil), newCompletion(f))
 	return root
 }
 
