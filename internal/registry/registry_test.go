@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -167,6 +168,32 @@ func TestGetRefuses(t *testing.T) {
 	}
 	if len(o.requests) > 0 {
 		t.Errorf("opened %d", len(o.requests))
+	}
+}
+
+// TestRefusedMemberHasAPlace: what a driver refuses of its config is told with its place
+// in the file; what has no place there is told as it is.
+func TestRefusedMemberHasAPlace(t *testing.T) {
+	o := &opened{}
+	r, _ := open(t, o, text)
+	for _, k := range []struct {
+		fail *sdk.Error
+		want string
+	}{
+		{&sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: "prod", Field: "config.host", Err: errors.New("no such host"), Remedy: "name another"}, "PLACE: no such host; name another"},
+		{&sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Provider: "prod", Field: "DOCKER_HOST", Err: errors.New("no such host")}, "prod: DOCKER_HOST: no such host"},
+		{&sdk.Error{Code: sdk.Unavailable, Op: "open provider", Provider: "prod", Field: "config.host", Err: errors.New("no answer")}, "prod: config.host: no answer"},
+	} {
+		o.fail = k.fail
+		_, err := r.Get(t.Context(), "prod")
+		var e *sdk.Error
+		if !errors.As(err, &e) || e.Code != k.fail.Code || e.Field != k.fail.Field {
+			t.Errorf("%s: %v", k.want, err)
+			continue
+		}
+		if want, placed := strings.CutPrefix(k.want, "PLACE"); !strings.HasSuffix(err.Error(), want) || placed != regexp.MustCompile(`\.yaml:[0-9]+:[0-9]+: `).MatchString(err.Error()) {
+			t.Errorf("got %v, want %s", err, k.want)
+		}
 	}
 }
 

@@ -2,9 +2,14 @@ package kube
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -193,4 +198,53 @@ func TestHostedClosed(t *testing.T) {
 	if _, err := OpenHosted(Settings{Provider: "p"}, source, hosted.Cluster{Server: "http://10.0.0.1"}); err == nil {
 		t.Error("a token would go over a connection that anybody can read")
 	}
+}
+
+// TestHostedCertificate: where the cloud gives out a certificate, calls are made with it
+// and without a token.
+func TestHostedCertificate(t *testing.T) {
+	certificate, key := clientCertificate(t)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(certificate)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("a token was sent")
+		}
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots, MinVersion: tls.VersionTLS12}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	source := &minted{life: time.Hour}
+	x, err := OpenHosted(Settings{Provider: "p"}, source, hosted.Cluster{Server: s.URL, Certificate: certificate, Key: key,
+		Authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.look(t); err != nil || source.made.Load() != 0 {
+		t.Errorf("%v; %d tokens", err, source.made.Load())
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// clientCertificate is one that signs itself, with its key, as PEM.
+func clientCertificate(t *testing.T) (certificate, key []byte) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "user"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: true}
+	der, err := x509.CreateCertificate(nil, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
