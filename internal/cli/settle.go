@@ -41,7 +41,7 @@ func (f *Factory) settleChanges(ctx context.Context) {
 	if err == nil {
 		settled, err = s.Engine.SettleActions(ctx)
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		f.Streams.note("what became of changes that killed commands left isn't looked up: %v", err)
 	}
 	for _, x := range settled {

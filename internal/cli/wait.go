@@ -80,13 +80,10 @@ func (o *waitOptions) run(ctx context.Context, limit time.Duration) error {
 		defer stop()
 	}
 	for _, r := range runs {
-		err := error(nil)
-		if isRun(r) {
-			err = o.f.attend(ctx, s, r)
-		} else if err = o.f.settleChange(waiting, s, r); waiting.Err() != nil {
-			err = waitError(waiting, r, err, limit)
+		if !isRun(r) {
+			continue
 		}
-		if err != nil {
+		if err := o.f.attend(ctx, s, r); err != nil {
 			return &runError{r.ID, err}
 		}
 	}
@@ -100,7 +97,7 @@ func (o *waitOptions) run(ctx context.Context, limit time.Duration) error {
 	var mu sync.Mutex
 	for i, r := range runs {
 		wg.Go(func() {
-			run, err := o.f.newHerald(r, o.f.graceOf(r), o.f.Streams.note).wait(waiting, s.Engine, waitFor(s, r.ID))
+			run, err := o.one(waiting, s, r)
 			mu.Lock()
 			defer mu.Unlock()
 			if errs[i] = err; err == nil {
@@ -116,6 +113,16 @@ func (o *waitOptions) run(ctx context.Context, limit time.Duration) error {
 		}
 	}
 	return o.end(ctx, s, runs)
+}
+
+// one waits for the end of one row.
+func (o *waitOptions) one(ctx context.Context, s *Session, r ledger.Run) (ledger.Run, error) {
+	if !isRun(r) {
+		if err := o.f.settleChange(ctx, s, r); err != nil {
+			return r, err
+		}
+	}
+	return o.f.newHerald(r, o.f.graceOf(r), o.f.Streams.note).wait(ctx, s.Engine, waitFor(s, r.ID))
 }
 
 // waitFor is the milestone at which a wait is over: the end of the last

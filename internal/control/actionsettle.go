@@ -94,11 +94,11 @@ func (e *Engine) settleLeft(ctx context.Context, run ledger.Run) *SettledAction 
 // settleAction closes the row of a change whose process died, which this engine has
 // claimed. Where nothing can be told at the moment it says so in the row and lets it go.
 func (e *Engine) settleAction(ctx context.Context, run ledger.Run) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, settleLimit, lateError{settleLimit})
+	looking, cancel := context.WithTimeoutCause(ctx, settleLimit, lateError{settleLimit})
 	defer cancel()
-	done, err := e.settleWorkload(ctx, run)
+	done, err := e.settleWorkload(looking, run)
 	if !done {
-		done, err = e.settleResource(ctx, run)
+		done, err = e.settleResource(looking, run)
 	}
 	if !done {
 		return e.closeAction(ctx, run)
@@ -106,10 +106,12 @@ func (e *Engine) settleAction(ctx context.Context, run ledger.Run) error {
 	if err == nil {
 		return nil
 	}
-	e.mu.Lock()
-	e.dumb[run.ID] = e.clock.Now()
-	e.mu.Unlock()
-	e.showUnsettled(ctx, run, err)
+	if ctx.Err() == nil { // who leaves in the middle has learnt nothing
+		e.mu.Lock()
+		e.dumb[run.ID] = e.clock.Now()
+		e.mu.Unlock()
+		e.showUnsettled(ctx, run, err)
+	}
 	e.letGo(ctx, run)
 	return err
 }

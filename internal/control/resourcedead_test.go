@@ -195,6 +195,31 @@ func TestRecoveryAsksNotAllTheTime(t *testing.T) {
 	w.expect(run, sdk.StateSucceeded, sdk.ReasonCompleted)
 }
 
+// TestLeavingALookSaysNothing: who is interrupted while a change is looked up leaves its
+// row as it was, for the next look.
+func TestLeavingALookSaysNothing(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	id := deadChanges()["create, sent"].leave(w, e)
+	entered, release := w.cloud.Block(fake.OpReadResource)
+	defer release()
+	ctx, leave := context.WithCancel(w.ctx())
+	go func() {
+		<-entered
+		leave()
+	}()
+	if _, err := e.SettleActions(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if run, _ := w.rowOf(id); run.State != sdk.StatePending || !run.Holder.IsZero() {
+		t.Errorf("row %+v", run)
+	}
+	release()
+	if settled, err := e.SettleActions(w.ctx()); err != nil || len(settled) != 1 || settled[0].Err != nil {
+		t.Errorf("settled %+v, %v", settled, err)
+	}
+}
+
 // TestResourceInDoubtWhileNobodyAnswers: so it is for a lost reply that can't be read
 // back: the row stays open until somebody can.
 func TestResourceInDoubtWhileNobodyAnswers(t *testing.T) {
