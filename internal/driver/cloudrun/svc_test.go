@@ -17,6 +17,7 @@ import (
 	"github.com/windlass-run/windlass/internal/pocket/gcp/cloudrun"
 	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/pocket/run/runtest"
+	"github.com/windlass-run/windlass/internal/testneed"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
 	"github.com/windlass-run/windlass/sdk/providertest"
@@ -31,7 +32,8 @@ func TestWorkloadSuite(t *testing.T) {
 	workloadtest.Run(t, newServices(t).harness())
 }
 
-// TestWorkloadsOverWire runs what a plugin's wire between can spoil.
+// TestWorkloadsOverWire runs what a plugin's wire between can spoil; all of it where
+// testneed.WireEnv says so.
 func TestWorkloadsOverWire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds: left out by -short")
@@ -46,7 +48,9 @@ func TestWorkloadsOverWire(t *testing.T) {
 		}
 		return p
 	}
-	h.Only = []string{"list", "status", "status-absent", "scale", "stop-start", "start-spec", "start-broken", "expect", "dry-run", "autoscaler", "lost-reply", "throttled", "config", "logs", "metrics-absent"}
+	if !testneed.WholeWireSuite() {
+		h.Only = []string{"list", "status", "status-absent", "scale", "stop-start", "start-spec", "start-broken", "expect", "dry-run", "autoscaler", "lost-reply", "throttled", "config", "logs", "metrics-absent"}
+	}
 	workloadtest.Run(t, h)
 }
 
