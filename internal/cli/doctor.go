@@ -81,6 +81,9 @@ func (o *doctorOptions) checks(ctx context.Context) []CheckView {
 	for _, w := range c.Warnings {
 		out = append(out, CheckView{Subject: "config", Name: "warning", Detail: w})
 	}
+	if v, set := o.network(c.Env()); set {
+		out = append(out, v)
+	}
 	dir, err := c.StateDir()
 	if err != nil {
 		bad("state", "folder", err)
