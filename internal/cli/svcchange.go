@@ -29,8 +29,9 @@ func newSvcStart(f *Factory, runF func(context.Context, *svcStartOptions) error)
 	cmd := &cobra.Command{
 		Use:   "start [TARGET] [-f FILE]",
 		Short: "Make a live workload, or resume one that was stopped",
-		Long: `With -f, make the workload that a file describes; it must not be there yet. Without,
-resume one that svc stop ended, with as many replicas as it had then.
+		Long: `With -f, make the workload that a file describes; it must not be there yet. It stays
+until the backend's own command removes it (see svc stop). Without, resume one that
+svc stop ended, with as many replicas as it had then.
 
 A file is YAML:
 
@@ -139,7 +140,12 @@ func newSvcStop(f *Factory, runF func(context.Context, *svcStopOptions, string) 
 		Use:   "stop TARGET --yes",
 		Short: "Stop a live workload so that it can be started again",
 		Long: `End all instances of a workload, and keep the workload: svc start brings back what
-was there. Nobody is served meanwhile, so it wants --yes.`,
+was there. Nobody is served meanwhile, so it wants --yes.
+
+No command here removes a workload, also one that svc start -f made: that is
+provisioning, done by what made it, or by the backend's own command (kubectl delete,
+aws ecs delete-service, az container delete, gcloud run services delete; for Compose
+svc stop says it).`,
 		Example: "  windlass svc stop prod/shop/api --yes",
 	}
 	changeCommand(f, cmd, &o.changeFlags, 1, "TARGET", true, func(ctx context.Context, _ *cobra.Command, args []string) error {
