@@ -285,6 +285,23 @@ func TestF94CircuitBreaker(t *testing.T) {
 	w.Eventually("complete change", func() bool { return statusOf(t, l.p, path, "").Rollout == sdk.RolloutComplete })
 }
 
+func TestListHasImages(t *testing.T) {
+	_, l := served(t, nil)
+	path := l.make(providertest.Testing(t), 1)
+	found := false
+	for it, err := range l.p.ListWorkloads(t.Context(), sdk.ListWorkloadsRequest{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if it.Path == path {
+			found = it.Image == "app:1"
+		}
+	}
+	if !found {
+		t.Errorf("%s isn't listed with its image", path)
+	}
+}
+
 // TestF95ReadsTargetsFirst: a target whose scaling is suspended owns nothing; one
 // that can't be read keeps a change of the count from being made, unless told.
 func TestF95ReadsTargetsFirst(t *testing.T) {

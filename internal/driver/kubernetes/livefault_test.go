@@ -223,6 +223,53 @@ func TestOtherWriter(t *testing.T) {
 	}
 }
 
+// TestChangeOfWhatWasLookedAt: a change that follows a look is bound to what that saw,
+// and reads nothing again. Where somebody came between, it is decided anew.
+func TestChangeOfWhatWasLookedAt(t *testing.T) {
+	l := newScriptedLive(t)
+	p, path := l.provider(t), l.make(1)
+	look := func() sdk.DeploymentStatus {
+		t.Helper()
+		res, err := p.WorkloadStatus(t.Context(), sdk.WorkloadStatusRequest{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Status
+	}
+	look()
+	reads := l.calls.Count("deployments.get")
+	if _, err := p.RestartWorkload(t.Context(), sdk.RestartWorkloadRequest{Op: l.op(path)}); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.calls.Count("deployments.get") - reads; n != 0 {
+		t.Errorf("%d reads behind the look", n)
+	}
+	if _, err := p.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: l.op(path), Replicas: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.calls.Count("deployments.get") - reads; n != 1 {
+		t.Errorf("%d reads, want that of the second change", n)
+	}
+	// Another provider changes it behind our look.
+	other := l.provider(t)
+	before := look()
+	if _, err := other.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: l.op(path), Replicas: 3}); err != nil {
+		t.Fatal(err)
+	}
+	op := l.op(path)
+	op.Expect.Generation = before.Generation
+	if _, err := p.RestartWorkload(t.Context(), sdk.RestartWorkloadRequest{Op: op}); !errors.Is(err, sdk.FailedPrecondition) {
+		t.Errorf("what was expected isn't there any more: %v", err)
+	}
+	look()
+	if _, err := other.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: l.op(path), Replicas: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := p.ScaleWorkload(t.Context(), sdk.ScaleWorkloadRequest{Op: l.op(path), Replicas: 3}); err != nil || !res.Op.Changed {
+		t.Errorf("to the count that was seen: %+v, %v", res.Op, err)
+	}
+}
+
 // TestKeepsWhatItDeclared: a change leaves what earlier ones declared as it is, and
 // what others declared alone.
 func TestKeepsWhatItDeclared(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
@@ -79,8 +80,10 @@ func (s *Services) list(ctx context.Context, cluster, name string, yield func(sd
 			}); err != nil {
 				return false, err
 			}
+			images := s.images(ctx, out.Services)
 			for i := range out.Services {
 				it, err := item(cluster, &out.Services[i])
+				it.Image = images[i]
 				if err == nil && !yield(it, nil) {
 					return false, nil
 				}
@@ -90,6 +93,23 @@ func (s *Services) list(ctx context.Context, cluster, name string, yield func(sd
 			return true, nil
 		}
 	}
+}
+
+// images are those of some services, side by side: they stand in their task definitions
+// alone. One that can't be read is left out, as a listing is worth more than that.
+func (s *Services) images(ctx context.Context, list []types.Service) []string {
+	out := make([]string, len(list))
+	var wg sync.WaitGroup
+	for i := range list {
+		wg.Go(func() {
+			d, err := s.definition(ctx, opList, str(list[i].TaskDefinition))
+			if err == nil {
+				out[i] = str(d.ContainerDefinitions[d.main()].Image)
+			}
+		})
+	}
+	wg.Wait()
+	return out
 }
 
 // named chooses the services of a name, or all.

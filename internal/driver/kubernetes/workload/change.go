@@ -39,48 +39,57 @@ type edited struct {
 // change carries a change out: at most one apply is accepted, and its answer is o. An
 // apply that is refused since the object is no longer the one that was read has changed
 // nothing, and is decided again.
+//
+// It is first decided on what a status has just read, where there is such a read: the
+// apply is bound to that. Where it leads to no apply, it is decided on a read of its own.
 func (w *Workloads) change(ctx context.Context, ch change) (sdk.OpResult, *object, error) {
 	r, err := w.parse(ch.op, ch.req.Path)
 	if err != nil {
 		return sdk.OpResult{}, nil, err
 	}
+	o := w.seen.take(r, w.c.Clock.Now())
 	for try := 1; ; try++ {
-		res, o, err := w.once(ctx, r, ch)
-		if sdk.CodeOf(err) != sdk.Aborted || try == tries {
-			return res, o, err
+		own := o == nil || ch.req.DryRun
+		if own {
+			if o, err = w.readFor(ctx, r, ch); err != nil {
+				return sdk.OpResult{}, nil, err
+			}
 		}
+		res, now, sent, err := w.once(ctx, o, ch)
+		if sent && sdk.CodeOf(err) == sdk.Aborted && try < tries || !sent && !own {
+			o = nil
+			continue
+		}
+		return res, now, err
 	}
 }
 
-// once decides a change on what is there, and applies it.
-func (w *Workloads) once(ctx context.Context, r ref, ch change) (sdk.OpResult, *object, error) {
-	o, err := w.readFor(ctx, r, ch)
-	if err != nil {
-		return sdk.OpResult{}, nil, err
-	}
+// once decides a change on an object as it was read, and applies it.
+func (w *Workloads) once(ctx context.Context, o *object, ch change) (res sdk.OpResult, now *object, sent bool, err error) {
+	r := o.ref
 	id := ch.req.OpID.String()
-	res := sdk.OpResult{Generation: o.generation(), Trace: traceOf(r)}
+	res = sdk.OpResult{Generation: o.generation(), Trace: traceOf(r)}
 	if o.meta.Annotations[annotationOp] == id && !ch.req.DryRun {
 		res.Changed, res.Rollout = true, o.rolloutOf(id)
-		return res, o, nil
+		return res, o, false, nil
 	}
 	if err := w.expect(ch.op, ch.req.Expect, o); err != nil {
-		return sdk.OpResult{}, nil, err
+		return sdk.OpResult{}, nil, false, err
 	}
 	declared, err := o.declared()
 	if err != nil {
-		return sdk.OpResult{}, nil, w.fail(sdk.Internal, ch.op, "the %s: %w", r.object(), err)
+		return sdk.OpResult{}, nil, false, w.fail(sdk.Internal, ch.op, "the %s: %w", r.object(), err)
 	}
 	e, err := ch.edit(ctx, o, declared)
 	if err != nil || e == nil {
 		res.Trace = ""
-		return res, o, err
+		return res, o, false, err
 	}
 	if ch.req.DryRun {
-		return sdk.OpResult{Changed: true, Warnings: e.warnings, Calls: append(e.parts.calls(), applied(r, e.args))}, o, nil
+		return sdk.OpResult{Changed: true, Warnings: e.warnings, Calls: append(e.parts.calls(), applied(r, e.args))}, o, false, nil
 	}
 	if err := w.prepare(ctx, ch.op, e.parts); err != nil {
-		return sdk.OpResult{}, nil, err
+		return sdk.OpResult{}, nil, true, err
 	}
 	annotate(declared, annotationOp, id)
 	if ch.replaces {
@@ -93,13 +102,13 @@ func (w *Workloads) once(ctx context.Context, r ref, ch change) (sdk.OpResult, *
 		return err
 	})
 	if err != nil {
-		return sdk.OpResult{}, nil, w.undo(ctx, ch.op, e.parts, err)
+		return sdk.OpResult{}, nil, true, w.undo(ctx, ch.op, e.parts, err)
 	}
-	now, err := decode(r.kind, raw)
+	now, err = decode(r.kind, raw)
 	if err != nil {
-		return sdk.OpResult{}, nil, sdk.Unclear(w.fail(sdk.Internal, ch.op, "read the answer: %w", err))
+		return sdk.OpResult{}, nil, true, sdk.Unclear(w.fail(sdk.Internal, ch.op, "read the answer: %w", err))
 	}
-	return sdk.OpResult{Changed: true, Generation: now.generation(), Rollout: now.rolloutOf(id), Trace: traceOf(r), Warnings: e.warnings}, now, nil
+	return sdk.OpResult{Changed: true, Generation: now.generation(), Rollout: now.rolloutOf(id), Trace: traceOf(r), Warnings: e.warnings}, now, true, nil
 }
 
 // readFor reads what a change is decided on, its parts at the same time.

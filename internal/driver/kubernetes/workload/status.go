@@ -37,6 +37,7 @@ func (w *Workloads) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequ
 	if err != nil {
 		return sdk.WorkloadStatusResult{}, err
 	}
+	w.seen.put(o, scaler, beside, w.c.Clock.Now())
 	err = beside
 	var warnings []string
 	switch {

@@ -51,7 +51,11 @@ type Cluster struct {
 }
 
 // Workloads has the capabilities of live workloads. It is safe for concurrent use.
-type Workloads struct{ c Cluster }
+type Workloads struct {
+	c Cluster
+	// seen are objects as a status has just read them.
+	seen glances
+}
 
 var (
 	_ sdk.WorkloadLister   = (*Workloads)(nil)
