@@ -100,7 +100,7 @@ func nobody(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nobody is to answer
+	defer l.Close()
 	return l.Addr().String()
 }
 

@@ -87,13 +87,13 @@ func (s *Server) listClusterUserCredential(c *call) (result, *Error) {
 }
 
 // user is what a kubeconfig says of its user.
-func (m ManagedCluster) user(format, tenant string) map[string]any {
+func (c ManagedCluster) user(format, tenant string) map[string]any {
 	// The application of the public client that people log in with:
 	// https://azure.github.io/kubelogin/concepts/aks.html
 	const client = "80faf920-1908-4b52-b5ef-a8e7bedfc67a"
 	switch {
-	case len(m.Certificate) > 0:
-		return map[string]any{"client-certificate-data": base64.StdEncoding.EncodeToString(m.Certificate), "client-key-data": base64.StdEncoding.EncodeToString(m.Key)}
+	case len(c.Certificate) > 0:
+		return map[string]any{"client-certificate-data": base64.StdEncoding.EncodeToString(c.Certificate), "client-key-data": base64.StdEncoding.EncodeToString(c.Key)}
 	case format == "exec":
 		return map[string]any{"exec": map[string]any{"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "kubelogin", "provideClusterInfo": false, "env": nil,
 			"args": []string{"get-token", "--environment", "AzurePublicCloud", "--server-id", clusterApp, "--client-id", client, "--tenant-id", tenant, "--login", "devicecode"}}}

@@ -160,6 +160,7 @@ func (s *source) kubeconfig(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
 	if !runtime.HasStatusCode(resp, http.StatusOK) {
 		return nil, runtime.NewResponseError(resp)
 	}
