@@ -23,7 +23,6 @@ func notCarried() map[string]string {
 		"OpenRequest.IDs":        "the plugin's own",
 		"OpenRequest.Log":        "the plugin's own",
 		"OpenRequest.Executable": "the plugin's own",
-		"ResourceType.Problems":  "a host asks DiffResource",
 		"RunJobRequest.Stdin":    "travels in the stream",
 		"RunJobRequest.Progress": "travels in the stream",
 
