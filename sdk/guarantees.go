@@ -132,6 +132,17 @@ type GraceGuarantee struct {
 	// AtLaunch: the grace is that of the launch, and a cancel can't change it:
 	// CancelJobRequest.Grace has no effect, also where it asks to kill at once.
 	AtLaunch bool
+	// Again: a job that doesn't end when asked is asked once more after its grace, and
+	// killed after another one.
+	Again bool
+}
+
+// UntilKilled is how long a job of a grace may go on after it was asked to end.
+func (g GraceGuarantee) UntilKilled(grace time.Duration) time.Duration {
+	if g.Again {
+		return 2 * grace
+	}
+	return grace
 }
 
 // DeadlineGuarantee says whether the backend ends a job by itself. Without it

@@ -66,16 +66,18 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	return a.end(ctx, run)
 }
 
-// graceOf is the grace of a run's job: its own, else its provider's default, or its
-// platform's own; 0 is none, or not known.
+// graceOf is how long a run's job may take to end before it is killed: by its own
+// grace, else its provider's default, or its platform's own; 0 is none, or not known.
 func (f *Factory) graceOf(run ledger.Run) time.Duration {
-	if spec, err := sdk.DecodeSpec(run.Spec); err == nil && spec.Grace != nil {
-		return *spec.Grace
-	}
+	var g sdk.GraceGuarantee
 	if d := f.driverOf(run.Provider); d != nil {
-		return d.Guarantees.Grace.Default
+		g = d.Guarantees.Grace
 	}
-	return 0
+	grace := g.Default
+	if spec, err := sdk.DecodeSpec(run.Spec); err == nil && spec.Grace != nil {
+		grace = *spec.Grace
+	}
+	return g.UntilKilled(grace)
 }
 
 // attachment is an attached run.

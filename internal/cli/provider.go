@@ -498,7 +498,11 @@ func guaranteeWords(g sdk.Guarantees) []GuaranteeView {
 		if g.Grace.Max > 0 {
 			upper = g.Grace.Max.String()
 		}
-		add("Grace", "%s to %s, %s by default", g.Grace.Min, upper, g.Grace.Default)
+		again := ""
+		if g.Grace.Again {
+			again = "; a job that doesn't end is asked again after it, and killed after another"
+		}
+		add("Grace", "%s to %s, %s by default%s", g.Grace.Min, upper, g.Grace.Default, again)
 	case g.Grace.Default > 0:
 		add("Grace", "the platform's own, %s; it can't be set", g.Grace.Default)
 	default:

@@ -133,12 +133,14 @@ func TestGraceIsTold(t *testing.T) {
 	w.start(nil)
 	open := func(context.Context, sdk.OpenRequest) (sdk.Provider, error) { return nil, errors.New("not here") }
 	set := sdk.GraceGuarantee{Supported: true, Max: time.Hour, Default: 10 * time.Second}
+	again := set
+	again.Again = true
 	w.f.Drivers = func() []sdk.Driver {
 		return []sdk.Driver{{Kind: "docker", Open: open, Guarantees: sdk.Guarantees{Grace: set}},
 			{Kind: "local", Open: open, Guarantees: sdk.Guarantees{Grace: sdk.GraceGuarantee{Default: 30 * time.Second}}},
-			{Kind: "third", Open: open}}
+			{Kind: "third", Open: open}, {Kind: "fourth", Open: open, Guarantees: sdk.Guarantees{Grace: again}}}
 	}
-	if err := os.WriteFile(filepath.Join(w.dir, "windlass.yaml"), []byte("providers:\n  mute: {kind: third}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(w.dir, "windlass.yaml"), []byte("providers:\n  mute: {kind: third}\n  twice: {kind: fourth}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	own, err := sdk.JobSpec{Grace: new(7 * time.Second)}.Encode()
@@ -152,6 +154,8 @@ func TestGraceIsTold(t *testing.T) {
 		{ledger.Run{Provider: "docker"}, ", which takes up to 10s if it doesn't end when asked"},
 		{ledger.Run{Provider: "docker", Spec: own}, ", which takes up to 7s if it doesn't end when asked"},
 		{ledger.Run{Provider: "local"}, ", which takes up to 30s if it doesn't end when asked"},
+		{ledger.Run{Provider: "twice"}, ", which takes up to 20s if it doesn't end when asked"},
+		{ledger.Run{Provider: "twice", Spec: own}, ", which takes up to 14s if it doesn't end when asked"},
 		{ledger.Run{Provider: "mute"}, ", which takes as long as mute gives a job that doesn't end when asked"},
 		{ledger.Run{Provider: "nowhere"}, ""},
 	} {

@@ -270,6 +270,9 @@ func guaranteeRows() []guaranteeRow {
 			if g.Grace.AtLaunch {
 				s += "; a cancel can't change it"
 			}
+			if g.Grace.Again {
+				s += "; asked twice, killed after two of them"
+			}
 			return s
 		}},
 		{"time-out without a holder", func(g sdk.Guarantees) string {

@@ -58,7 +58,7 @@ func guarantees() sdk.Guarantees {
 		Argv:           sdk.ArgvSubstituting,
 		ExitCode:       sdk.ExitCodeProcess,
 		CancelReadBack: true,
-		Grace:          sdk.GraceGuarantee{Supported: true, Min: podspec.MinGrace, Max: podspec.MaxGrace, Default: podspec.DefaultGrace, AtLaunch: true},
+		Grace:          sdk.GraceGuarantee{Supported: true, Min: podspec.MinGrace, Max: podspec.MaxGrace, Default: podspec.DefaultGrace, AtLaunch: true, Again: true},
 		Deadline:       sdk.DeadlineGuarantee{Native: true, Min: time.Second, Max: podspec.MaxTimeout, FromSubmit: true},
 		Evidence:       defaultTTL,
 		Secrets:        sdk.SecretReference,

@@ -530,7 +530,10 @@ type GraceGuarantee struct {
 	// That of a job that sets none; unset is not documented.
 	Default *durationpb.Duration `protobuf:"bytes,4,opt,name=default,proto3" json:"default,omitempty"`
 	// A cancel can't change the launch's.
-	AtLaunch      bool `protobuf:"varint,5,opt,name=at_launch,json=atLaunch,proto3" json:"at_launch,omitempty"`
+	AtLaunch bool `protobuf:"varint,5,opt,name=at_launch,json=atLaunch,proto3" json:"at_launch,omitempty"`
+	// A job that doesn't end when asked is asked once more after its grace, and killed
+	// after another one.
+	Again         bool `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -596,6 +599,13 @@ func (x *GraceGuarantee) GetDefault() *durationpb.Duration {
 func (x *GraceGuarantee) GetAtLaunch() bool {
 	if x != nil {
 		return x.AtLaunch
+	}
+	return false
+}
+
+func (x *GraceGuarantee) GetAgain() bool {
+	if x != nil {
+		return x.Again
 	}
 	return false
 }
@@ -1825,13 +1835,14 @@ const file_windlass_provider_v1_provider_proto_rawDesc = "" +
 	"\fsettle_quiet\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vsettleQuiet\x128\n" +
 	"\n" +
 	"settle_max\x18\a \x01(\v2\x19.google.protobuf.DurationR\tsettleMax\x12\x12\n" +
-	"\x04live\x18\b \x01(\bR\x04live\"\xda\x01\n" +
+	"\x04live\x18\b \x01(\bR\x04live\"\xf0\x01\n" +
 	"\x0eGraceGuarantee\x12\x1c\n" +
 	"\tsupported\x18\x01 \x01(\bR\tsupported\x12+\n" +
 	"\x03min\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03min\x12+\n" +
 	"\x03max\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03max\x123\n" +
 	"\adefault\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\adefault\x12\x1b\n" +
-	"\tat_launch\x18\x05 \x01(\bR\batLaunch\"\xa6\x01\n" +
+	"\tat_launch\x18\x05 \x01(\bR\batLaunch\x12\x14\n" +
+	"\x05again\x18\x06 \x01(\bR\x05again\"\xa6\x01\n" +
 	"\x11DeadlineGuarantee\x12\x16\n" +
 	"\x06native\x18\x01 \x01(\bR\x06native\x12+\n" +
 	"\x03min\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03min\x12+\n" +
