@@ -16,18 +16,7 @@ import (
 	"github.com/windlass-run/windlass/sdk/providertest"
 )
 
-// argvVariable makes this program show its arguments and end.
-const argvVariable = "WL_TEST_ARGV"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(argvVariable) != "" {
-		for _, a := range os.Args[1:] {
-			fmt.Printf("%x\n", a)
-		}
-		os.Exit(0)
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSuite runs the contract's own suite over the published wire, on plugins that give
 // a log as it is and as it comes, and on one that can't cancel. No check is waived.
@@ -39,6 +28,7 @@ func TestSuite(t *testing.T) {
 			if testing.Short() && !c.live {
 				t.Skip("left out by -short")
 			}
+			t.Parallel() // each waits for jobs of its own
 			y := newYard()
 			y.live = c.live
 			providertest.Run(t, harness(t, y, c.cancels))
