@@ -30,7 +30,7 @@ func (p *provider) readKey(ctx context.Context, op string, files, args []string)
 		return answerKey{}, err
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q\n", cmd.Args, cmd.Env)
+	_, _ = fmt.Fprintf(h, "%q %q\n", cmd.Args, cmd.Env) // a hash takes all
 	envs := p.place.envFiles
 	if len(envs) == 0 {
 		envs = []string{filepath.Join(p.place.directory, ".env")}
@@ -38,7 +38,7 @@ func (p *provider) readKey(ctx context.Context, op string, files, args []string)
 	for _, f := range slices.Concat(files, envs) {
 		data, err := os.ReadFile(f)
 		// What can't be read Compose says itself.
-		fmt.Fprintf(h, "%q %x %v\n", f, sha256.Sum256(data), err)
+		_, _ = fmt.Fprintf(h, "%q %x %v\n", f, sha256.Sum256(data), err)
 	}
 	return answerKey(h.Sum(nil)), nil
 }
