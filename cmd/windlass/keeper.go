@@ -76,8 +76,8 @@ func keeperEnv(vars []string, c *config.Config) []string {
 		"SYSTEMROOT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "COMSPEC", "PATHEXT"}
 	// Of the command's folder and provider the keeper knows nothing.
 	leave := append([]string{"WINDLASS_CONFIG", "WINDLASS_DEFAULT_PROVIDER"}, keptVars()...)
-	out := []string{"WINDLASS_LOG_MAX_BYTES=" + strconv.FormatInt(c.LogMaxBytes, 10), "WINDLASS_RETENTION_LOGS=" + c.KeepLogs.String(),
-		"WINDLASS_RETENTION_LEDGER=" + c.KeepRows.String()}
+	out := []string{"WINDLASS_LOG_MAX_BYTES=" + strconv.FormatInt(c.LogMaxBytes, 10), "WINDLASS_RETENTION_LOGS=" + config.FormatDuration(c.KeepLogs),
+		"WINDLASS_RETENTION_LEDGER=" + config.FormatDuration(c.KeepRows)}
 	if c.KeepSize > 0 {
 		out = append(out, "WINDLASS_RETENTION_LOG_BYTES="+strconv.FormatInt(c.KeepSize, 10))
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/keeper"
@@ -325,12 +326,17 @@ func TestSecretThatCanNotBeDelivered(t *testing.T) {
 // TestKeeperEnvironment: of a command's variables its keeper's process gets
 // those alone that a process of this program needs.
 func TestKeeperEnvironment(t *testing.T) {
-	c := &config.Config{LogMaxBytes: 1 << 20, Owner: "team"}
+	c := &config.Config{LogMaxBytes: 1 << 20, Owner: "team", KeepLogs: 36 * time.Hour, KeepSize: 1 << 30, KeepRows: 90 * time.Minute}
 	got := keeperEnv([]string{"PATH=/bin", "TOKEN=x", "AWS_SECRET_ACCESS_KEY=y", "http_proxy=p", "WINDLASS_CONFIG=c.yaml", "WINDLASS_DEFAULT_PROVIDER=prod",
 		"WINDLASS_STATE=s", "XDG_RUNTIME_DIR=/run", "GOCOVERDIR=/c", "MYPATH=/x", "HOME=/h"}, c)
-	want := []string{"WINDLASS_LOG_MAX_BYTES=1048576", "WINDLASS_OWNER=team", "PATH=/bin", "http_proxy=p", "WINDLASS_STATE=s", "XDG_RUNTIME_DIR=/run", "GOCOVERDIR=/c", "HOME=/h"}
+	want := []string{"WINDLASS_LOG_MAX_BYTES=1048576", "WINDLASS_RETENTION_LOGS=1d12h", "WINDLASS_RETENTION_LEDGER=1h30m", "WINDLASS_RETENTION_LOG_BYTES=1073741824", "WINDLASS_OWNER=team", "PATH=/bin", "http_proxy=p", "WINDLASS_STATE=s", "XDG_RUNTIME_DIR=/run", "GOCOVERDIR=/c", "HOME=/h"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+	// It reads there as what it was.
+	own, err := config.Load(t.Context(), config.LoadRequest{Env: config.EnvOf(want[:4])})
+	if err != nil || own.LogMaxBytes != c.LogMaxBytes || own.KeepLogs != c.KeepLogs || own.KeepSize != c.KeepSize || own.KeepRows != c.KeepRows {
+		t.Errorf("the keeper reads %+v, %v", own, err)
 	}
 }
 

@@ -26,7 +26,9 @@ func (f *Factory) sweep(ctx context.Context, s *Session) error {
 	}
 	ctx, stop := context.WithTimeout(ctx, sweepTime)
 	defer stop()
-	_, err = s.Engine.RetainDaily(ctx, retention(c), c.Actor, false)
+	if _, err = s.Engine.RetainDaily(ctx, retention(c), c.Actor, false); ctx.Err() != nil {
+		return nil
+	}
 	return err
 }
 

@@ -35,7 +35,8 @@ func (c *Config) Show(drivers []sdk.Driver) []Row {
 		v := c.values[s.Name]
 		row := Row{Name: s.Name, Value: v.text, Origin: v.origin}
 		switch {
-		case s.Name == SettingKeepLogs && c.KeepLogs <= 0, s.Name == SettingKeepRuns && c.KeepRuns <= 0:
+		case s.Name == SettingKeepLogs && c.KeepLogs <= 0, s.Name == SettingKeepRuns && c.KeepRuns <= 0,
+			s.Name == SettingKeepRows && c.KeepRows <= 0, s.Name == SettingKeepSize && c.KeepSize <= 0:
 			row.Note = "no bound"
 		}
 		if s.Name == SettingState {
