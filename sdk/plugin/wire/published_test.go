@@ -7,21 +7,13 @@ import (
 	"iter"
 	"path/filepath"
 	"reflect"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/windlass-run/windlass/internal/pluginhost/iac"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin"
-	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/iacpb"
-	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/workflowpb"
 	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
 )
 
@@ -29,14 +21,9 @@ import (
 const publishedCalls = "published.json"
 
 // TestReleasedPublished replays the calls of the published packages, as a release made
-// them, against both ends of today: the host of published plugins asks the plugin of
-// then as it did, and today's plugin answers the host of then as it did.
+// them: today's plugin answers the host of then as its own did. TestReleasedPlugin of
+// internal/pluginhost/iac is the other direction.
 func TestReleasedPublished(t *testing.T) {
-	if *record != "" {
-		r := &recorder{ClientConnInterface: serveElder(t)}
-		drivePublished(t, r)
-		writeCalls(t, filepath.Join(releases, *record, publishedCalls), r.calls)
-	}
 	files, err := filepath.Glob(filepath.Join(releases, "*", publishedCalls))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no releases: %v", err)
@@ -45,7 +32,6 @@ func TestReleasedPublished(t *testing.T) {
 		t.Run(filepath.Base(filepath.Dir(at)), func(t *testing.T) {
 			calls, old := readReleased(t, filepath.Dir(at), publishedCalls)
 			t.Run("every method", func(t *testing.T) { old.covered(t, calls, "workflow.plugin.v1", "workflow.plugin.external.iac") })
-			t.Run("old plugin", func(t *testing.T) { drivePublished(t, &player{t: t, old: old, calls: calls}) })
 			t.Run("old host", func(t *testing.T) { replay(t, old, calls, serveElder(t)) })
 		})
 	}
@@ -74,7 +60,7 @@ func serveElder(t *testing.T) *grpc.ClientConn {
 }
 
 // elder is a provider that has all that the published wire has a place for. It wants to
-// be asked for what drivePublished asks, and answers the same each time.
+// be asked for what the release's host asked, and answers the same each time.
 type elder struct {
 	t     testing.TB
 	state int
@@ -223,154 +209,4 @@ func (e *elder) SensitiveKeys(_ context.Context, r sdk.SensitiveKeysRequest) (sd
 func (e *elder) TroubleshootResource(_ context.Context, r sdk.TroubleshootResourceRequest) (sdk.TroubleshootResourceResult, error) {
 	e.wants("Troubleshoot", r, sdk.TroubleshootResourceRequest{Ref: elderRef(), FailureMessage: "it jams"})
 	return sdk.TroubleshootResourceResult{Diagnostics: elderDiagnostics()}, nil
-}
-
-// drivePublished is the host of published plugins: it makes every call of the two
-// packages, and wants what an elder gives.
-func drivePublished(t *testing.T, conn grpc.ClientConnInterface) {
-	t.Helper()
-	ctx := t.Context()
-	about := workflowpb.NewPluginServiceClient(conn)
-	if m, err := about.GetManifest(ctx, &emptypb.Empty{}); err != nil || m.GetName() != "elder" || m.GetVersion() != "1.2.3" || m.GetAuthor() != "me" || m.GetDescription() != "Does it." {
-		t.Errorf("the manifest is %v, %v", m, err)
-	}
-	registry, err := about.GetContractRegistry(ctx, &emptypb.Empty{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var services []string
-	for _, c := range registry.GetContracts() {
-		if c.GetKind() == workflowpb.ContractKind_CONTRACT_KIND_SERVICE && strings.HasPrefix(c.GetServiceName(), "workflow.") {
-			services = append(services, c.GetServiceName())
-		}
-	}
-	if want := []string{"IaCProviderJobCanceler", "IaCProviderLogCapture", "IaCProviderRequired", "IaCProviderRunner", "ResourceDriver"}; len(services) != len(want) ||
-		!slices.EqualFunc(services, want, func(s, name string) bool { return s == "workflow.plugin.external.iac."+name }) {
-		t.Errorf("the registry has %q", services)
-	}
-	unimplemented(ctx, t, iacpb.NewIaCProviderRequiredClient(conn))
-	d, err := iac.Driver(iac.Plugin{Kind: "elder", Conn: conn, Services: services, Config: json.RawMessage(`{"region":"é"}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := d.Open(ctx, sdk.OpenRequest{Name: "prod", Owner: "me", LedgerID: "l"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res, err := p.Check(ctx, sdk.CheckRequest{}); err != nil || !strings.Contains(res.Items[0].Detail, "elder 1.2.3") || !strings.Contains(res.Items[1].Detail, `"v2"`) {
-		t.Errorf("check: %+v, %v", res, err)
-	}
-	driveJobs(ctx, t, p)
-	driveResources(ctx, t, p)
-	tailer, _ := sdk.Of(p, sdk.WorkloadLogs())
-	ten, text := 10, ""
-	for i, err := range tailer.TailLogs(ctx, sdk.TailLogsRequest{Path: "elder.app/main/web", Tail: &ten}) {
-		if err != nil {
-			t.Errorf("tail: %v", err)
-			break
-		}
-		text += string(i.Entry.Stream) + " " + string(i.Entry.Data)
-	}
-	if text != "stderr up\n" {
-		t.Errorf("the workload wrote %q", text)
-	}
-}
-
-// unimplemented calls what a provider of jobs doesn't have.
-func unimplemented(ctx context.Context, t *testing.T, c iacpb.IaCProviderRequiredClient) {
-	t.Helper()
-	var errs []error
-	note := func(_ any, err error) { errs = append(errs, err) }
-	note(c.Plan(ctx, &iacpb.PlanRequest{}))
-	note(c.Destroy(ctx, &iacpb.DestroyRequest{}))
-	note(c.Status(ctx, &iacpb.StatusRequest{}))
-	note(c.Import(ctx, &iacpb.ImportRequest{}))
-	note(c.ResolveSizing(ctx, &iacpb.ResolveSizingRequest{}))
-	note(c.BootstrapStateBackend(ctx, &iacpb.BootstrapStateBackendRequest{}))
-	for i, err := range errs {
-		if status.Code(err) != codes.Unimplemented {
-			t.Errorf("call %d of what isn't there: %v", i, err)
-		}
-	}
-}
-
-func driveJobs(ctx context.Context, t *testing.T, p sdk.Provider) {
-	t.Helper()
-	jobs, _ := sdk.Of(p, sdk.Runner())
-	run := func(image string) (sdk.JobHandle, error) {
-		l, err := jobs.PrepareJob(ctx, sdk.PrepareJobRequest{RunID: sdk.ID{15: 1}, AttemptID: sdk.ID{15: 2}, Attempt: 1, Spec: sdk.JobSpec{V: sdk.SpecVersion, Name: "mine", Image: image, Entrypoint: sdk.Argv{"printf"},
-			Args: sdk.Argv{"%s|", "a b", "$HOME", "é"}, Env: map[string]string{"A": "value of a", "B": ""}, Secrets: map[string]sdk.SecretRef{"S": "secret://vault/x#y"}, Timeout: 7 * time.Minute}})
-		if err != nil || len(l.Problems) > 0 {
-			t.Fatalf("prepare: %v, %v", l.Problems, err)
-		}
-		res, err := jobs.RunJob(ctx, sdk.RunJobRequest{Launch: l})
-		return res.Handle, err
-	}
-	h, err := run("app:1")
-	if err != nil || h.ID != "job-1" || h.Name != "one" || h.Metadata["provider"] != "elder" {
-		t.Errorf("run: %+v, %v", h, err)
-	}
-	var e *sdk.Error
-	if _, err := run("app:full"); !errors.As(err, &e) || e.Code != sdk.ResourceExhausted || e.Field != "cpu" || !e.Retryable || e.RetryAfter != 90*time.Second || e.Remedy != "wait" || e.Err.Error() != "no room" ||
-		status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("run where there is no room: %+v", err)
-	}
-	states := []sdk.JobState{sdk.StatePending, sdk.StateRunning, sdk.StateUnknown, sdk.StateSucceeded, sdk.StateFailed, sdk.StateFailed, sdk.StateFailed, sdk.StateCancelled}
-	exits := map[int]int{3: 0, 4: 7, 7: 143}
-	for i, want := range states {
-		st, err := jobs.JobStatus(ctx, sdk.JobStatusRequest{Handle: h})
-		exit, ended := exits[i]
-		if err != nil || st.State != want || (st.ExitCode != nil) != ended || ended && *st.ExitCode != exit {
-			t.Errorf("state %d: %+v, %v", i, st, err)
-		}
-	}
-	cancel, _ := sdk.Of(p, sdk.Canceler())
-	if res, err := cancel.CancelJob(ctx, sdk.CancelJobRequest{Handle: h}); err != nil || !res.Accepted || res.Gone {
-		t.Errorf("cancel: %+v, %v", res, err)
-	}
-	logs, _ := sdk.Of(p, sdk.Logger())
-	text, verdict := "", sdk.Verdict("")
-	for i, err := range logs.JobLogs(ctx, sdk.JobLogsRequest{Handle: h}) {
-		switch {
-		case err != nil:
-			t.Errorf("logs: %v", err)
-		case i.Entry != nil:
-			text += string(i.Entry.Stream) + " " + string(i.Entry.Data)
-		case i.End != nil:
-			verdict = i.End.Verdict
-		}
-	}
-	if text != "stdout out é\nstderr bad \xff\n" || verdict != sdk.VerdictQuiet {
-		t.Errorf("the job wrote %q, %s", text, verdict)
-	}
-}
-
-func driveResources(ctx context.Context, t *testing.T, p sdk.Provider) {
-	t.Helper()
-	d, _ := sdk.Of(p, sdk.Resources())
-	wants := func(what string, got any, err error, want any) {
-		t.Helper()
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s gave\n%+v, %v, want\n%+v", what, got, err, want)
-		}
-	}
-	created, err := d.CreateResource(ctx, sdk.CreateResourceRequest{OpID: sdk.ID{15: 3}, Spec: elderResource()})
-	wants("create", created.Output, err, elderOutput())
-	read, err := d.ReadResource(ctx, sdk.ReadResourceRequest{Ref: elderRef()})
-	wants("read", read.Output, err, elderOutput())
-	updated, err := d.UpdateResource(ctx, sdk.UpdateResourceRequest{OpID: sdk.ID{15: 4}, Ref: elderRef(), Spec: elderResource()})
-	wants("update", updated.Output, err, elderOutput())
-	diff, err := d.DiffResource(ctx, sdk.DiffResourceRequest{Desired: elderResource(), Current: elderOutput()})
-	wants("diff", diff, err, elderDiff())
-	scaled, err := d.ScaleResource(ctx, sdk.ScaleResourceRequest{OpID: sdk.ID{15: 5}, Ref: elderRef(), Replicas: 3})
-	wants("scale", scaled.Output, err, elderOutput())
-	health, err := d.HealthCheckResource(ctx, sdk.HealthCheckResourceRequest{Ref: elderRef()})
-	wants("health", health, err, sdk.HealthCheckResourceResult{Healthy: true, Message: "fine"})
-	keys, err := d.SensitiveKeys(ctx, sdk.SensitiveKeysRequest{Type: "elder.box"})
-	wants("sensitive keys", keys.Keys, err, []string{"a", "b"})
-	doctor, _ := sdk.Of(p, sdk.Troubleshooting())
-	found, err := doctor.TroubleshootResource(ctx, sdk.TroubleshootResourceRequest{Ref: elderRef(), FailureMessage: "it jams"})
-	wants("troubleshoot", found.Diagnostics, err, elderDiagnostics())
-	_, err = d.DeleteResource(ctx, sdk.DeleteResourceRequest{OpID: sdk.ID{15: 6}, Ref: elderRef()})
-	wants("delete", nil, err, nil)
 }
