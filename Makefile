@@ -7,7 +7,7 @@ BENCH ?= .
 export FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem test-cluster cluster-up cluster-down clean
+.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem test-cluster cluster-up cluster-down release-files clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,5 +66,9 @@ cluster-up: ## start a Kubernetes of one node, and say how to reach it (root on 
 cluster-down: ## end it
 	@bash scripts/cluster down
 
-clean: ## remove what build and cover wrote
+release-files: ## write what a release has beside the program: notices of third parties, manual pages, completions
+	@bash scripts/release-files
+
+clean: ## remove what build, cover and release-files wrote
 	rm -f windlass windlass.exe coverage.out coverage.html
+	rm -rf bin/release

@@ -98,6 +98,7 @@ var layers = []layer{
 
 	{path: "internal/picture", stdOnly: true},
 	{path: "internal/docgen", root: true},
+	{path: "internal/notice", stdOnly: true},
 	{path: "cmd", root: true},
 	{path: "test", root: true, testing: true},
 	{path: "bench", root: true, testing: true},
