@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -126,6 +127,12 @@ func join(args []string) error {
 	program, err := exec.LookPath(args[1])
 	if err != nil {
 		return err
+	}
+	// The signal of the parent's death is a thread's own, and not inherited: the thread
+	// that becomes the program need not be the one that has it.
+	runtime.LockOSThread()
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0); errno != 0 {
+		return fmt.Errorf("ask for the signal of the parent's death: %w", errno)
 	}
 	return syscall.Exec(program, args[1:], os.Environ())
 }
