@@ -286,7 +286,7 @@ func (k *kubeBench) call(ctx context.Context, method, path string, body, out any
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	switch {
 	case err != nil:
