@@ -21,7 +21,6 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(os.Stdout)
-	draw(out, rows)
-	return out.Flush()
+	_, err = os.Stdout.Write(draw(rows))
+	return err
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/xml"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,9 +23,10 @@ rect{fill:#f6f8fa;stroke:#d0d7de}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{fill:#0d1117;stroke:#3d444d}.d{fill:#9198a1}
 .c1{fill:#ff7b72}.c2{fill:#3fb950}.c3{fill:#d29922}.c4{fill:#58a6ff}.c5{fill:#bc8cff}.c6{fill:#39c5cf}}`
 
-// draw writes rows as an SVG. Each piece stands at its own column, so that a font of
+// draw is rows as an SVG. Each piece stands at its own column, so that a font of
 // another width moves nothing below anything else.
-func draw(w io.Writer, rows [][]piece) {
+func draw(rows [][]piece) []byte {
+	w := new(bytes.Buffer)
 	wide := 0
 	for _, row := range rows {
 		wide = max(wide, columns(row))
@@ -45,6 +46,7 @@ func draw(w io.Writer, rows [][]piece) {
 		}
 	}
 	fmt.Fprintln(w, "</svg>")
+	return w.Bytes()
 }
 
 func columns(row []piece) int {
