@@ -161,6 +161,14 @@ func engineOn(b *testing.B, d sdk.Driver, executor run.Executor, config map[stri
 // ID. A poll interval of 0 is the usual one.
 func engineOf(b *testing.B, d sdk.Driver, poll time.Duration, open func(ledger string) sdk.Provider) *control.Engine {
 	b.Helper()
+	return engineWith(b, func(ledger string) control.Providers {
+		return one{control.Backend{Name: d.Kind, Provider: open(ledger), Driver: &d, PollInterval: poll}}
+	})
+}
+
+// engineWith is an engine with a durable ledger and the providers that open gives.
+func engineWith(b *testing.B, open func(ledger string) control.Providers) *control.Engine {
+	b.Helper()
 	dir := b.TempDir()
 	store, err := sqlite.Open(b.Context(), dir, sqlite.Options{})
 	if err != nil {
@@ -175,8 +183,7 @@ func engineOf(b *testing.B, d sdk.Driver, poll time.Duration, open func(ledger s
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := open(store.ID())
-	engine, err := control.New(b.Context(), control.Options{Store: store, Logs: logs, Providers: one{control.Backend{Name: d.Kind, Provider: p, Driver: &d, PollInterval: poll}},
+	engine, err := control.New(b.Context(), control.Options{Store: store, Logs: logs, Providers: open(store.ID()),
 		StateDir: dir, Actor: "bench", Owner: "bench"})
 	if err != nil {
 		b.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	arm "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerinstance/armcontainerinstance/v2"
 
 	"github.com/windlass-run/windlass/internal/cloud/azure"
@@ -46,9 +45,7 @@ func BenchmarkSvcACI(b *testing.B) {
 		})
 	}
 	for _, name := range []string{"ours", "theirs"} {
-		g := arm.ContainerGroup{Location: to.Ptr(pocketazure.Location), Properties: &arm.ContainerGroupPropertiesProperties{OSType: to.Ptr(arm.OperatingSystemTypesLinux),
-			Containers: []*arm.Container{{Name: to.Ptr("main"), Properties: &arm.ContainerProperties{Image: to.Ptr("app"), Resources: &arm.ResourceRequirements{Requests: &arm.ResourceRequests{CPU: to.Ptr(1.0), MemoryInGB: to.Ptr(1.0)}}}}}}}
-		if _, err := plain.BeginCreateOrUpdate(b.Context(), pocketazure.ResourceGroup, name, g, nil); err != nil {
+		if _, err := plain.BeginCreateOrUpdate(b.Context(), pocketazure.ResourceGroup, name, group(), nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -74,4 +71,10 @@ func plainGroups(b *testing.B, address, ca string) *arm.ContainerGroupsClient {
 		b.Fatal(err)
 	}
 	return c
+}
+
+// group is a container group of one container.
+func group() arm.ContainerGroup {
+	return arm.ContainerGroup{Location: new(pocketazure.Location), Properties: &arm.ContainerGroupPropertiesProperties{OSType: new(arm.OperatingSystemTypesLinux),
+		Containers: []*arm.Container{{Name: new("main"), Properties: &arm.ContainerProperties{Image: new("app"), Resources: &arm.ResourceRequirements{Requests: &arm.ResourceRequests{CPU: new(1.0), MemoryInGB: new(1.0)}}}}}}}
 }
