@@ -199,7 +199,7 @@ func TestPluginCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := func(sum string) {
-		p.write("index.json", fmt.Sprintf(`{"plugins": [{"name": "pretend", "version": "1.2.3", "services": ["windlass.provider.v1.JobRunnerService"],
+		p.write("index.json", fmt.Sprintf(`{"plugins": [{"name": "pretend", "version": "1.2.3",
 			"programs": [{"os": %q, "arch": %q, "address": %q, "sha256": %q}]}]}`, runtime.GOOS, runtime.GOARCH, "file://"+self, sum))
 	}
 	at := filepath.Join(p.dir, ".local", "share", "windlass", "plugins")

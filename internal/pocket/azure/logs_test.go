@@ -112,13 +112,15 @@ func TestLogLines(t *testing.T) {
 // TestLogLate shows lines late, and loses those of an earlier run by a knob.
 func TestLogLate(t *testing.T) {
 	c := newCloud(t, Options{})
-	c.TuneKnobs(func(k *Knobs) { k.LogDelay = 150 * time.Millisecond })
+	c.TuneKnobs(func(k *Knobs) { k.LogDelay = time.Hour })
 	c.create(t, "late", job("echo", "late"))
 	c.until(t, "late", "Succeeded")
 	if l := c.log(t, "late", nil); l == nil || *l != "" {
 		t.Errorf("the line is there at once: %v", l)
 	}
-	testwait.Until(t, long, "line", func() bool { return *c.log(t, "late", nil) == "late\n" })
+	c.TuneKnobs(func(k *Knobs) { k.LogDelay = 10 * time.Millisecond })
+	c.create(t, "soon", job("echo", "soon"))
+	testwait.Until(t, long, "line", func() bool { l := c.log(t, "soon", nil); return l != nil && *l == "soon\n" })
 
 	again := with(job("sh", "-c", `echo "$$"; exit 1`), func(g *arm.ContainerGroup) {
 		g.Properties.RestartPolicy = to.Ptr(arm.ContainerGroupRestartPolicyOnFailure)
