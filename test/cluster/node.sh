@@ -173,6 +173,15 @@ K
 	part kubelet kube kubelet --config=kubelet.yaml --kubeconfig=node.kubeconfig --root-dir="$STATE/kubelet" --hostname-override=node1 --node-ip=10.88.0.1
 }
 
+# metrics starts metrics-server, which measures every 15 seconds and answers after the
+# second time: nobody but who asks for measures waits for it.
+# https://github.com/kubernetes-sigs/metrics-server/blob/v0.8.0/README.md
+metrics() {
+	kubectl apply -f "$PROGRAMS/metrics.yaml" >"$log/metrics-apply.log" 2>&1
+	part metrics kube metrics-server --kubeconfig=admin.kubeconfig --authentication-kubeconfig=admin.kubeconfig --authorization-kubeconfig=admin.kubeconfig \
+		--secure-port=4443 --cert-dir=/run/metrics --kubelet-insecure-tls --kubelet-preferred-address-types=InternalIP --metric-resolution=15s
+}
+
 # argo applies the CRDs of Argo's module and the rights of its pods, and starts its
 # controller.
 argo() {
@@ -204,6 +213,7 @@ mark the API server is ready
 if [ "$LEVEL" != api ]; then
 	controllers
 	kubelet
+	metrics
 	if [ "$LEVEL" = argo ]; then argo; fi
 	until kubectl get node node1 2>/dev/null | grep -qw Ready; do sleep 0.2; done
 	mark the node is ready

@@ -75,8 +75,7 @@ func (l *realLive) suite(t *testing.T) workloadtest.Harness {
 	return h
 }
 
-// TestRealLive holds live workloads against a real cluster. Its metrics API isn't
-// there: metrics-server is no part of Kubernetes.
+// TestRealLive holds live workloads against a real cluster.
 func TestRealLive(t *testing.T) {
 	t.Parallel()
 	c := cluster.Join(t, cluster.Node)
@@ -102,9 +101,11 @@ func TestRealLive(t *testing.T) {
 	run("crash", "deployment", realCrash)
 	run("terminal", "deployment", realTerminal)
 	run("undo", "deployment", realUndo)
+	run("metrics", "deployment", realMetrics)
 }
 
-// liveShards are the suite's checks in parts that run side by side.
+// liveShards are the suite's checks in parts that run side by side. Measures have a test
+// of their own: metrics-server takes half a minute for each.
 func liveShards() [shards][]string {
 	var out [shards][]string
 	for i, k := range workloadtest.Checks() {
@@ -278,5 +279,51 @@ func realUndo(t *testing.T, l *realLive) {
 	l.rolledOut(t, p, path, l.configure(t, p, path, map[string]string{"B": "b"}).Op.Rollout)
 	if got := l.says(t, p, path, shellCommand(`echo $B`)); got != "b\n" {
 		t.Errorf("the pod sees %q", got)
+	}
+}
+
+// realMetrics: a pod that nobody has measured yet is warming; then metrics-server's
+// numbers come, each sample once: a busy container's at its limit of a tenth of a core.
+func realMetrics(t *testing.T, l *realLive) {
+	testwait.Until(t, patience, "metrics-server", func() bool {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, l.c.Server+"/apis/metrics.k8s.io/v1beta1/nodes/node1", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := l.c.Client().Do(r)
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	p, name := l.provider(t), l.name()
+	m := l.manifest(name, 1)
+	template := m["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any) //nolint:forcetypeassert // it was made so
+	template["containers"] = []any{map[string]any{"name": "app", "image": "busybox:local", "command": []string{"sh", "-c", "while :; do :; done"},
+		"resources": map[string]any{"limits": map[string]any{"cpu": "100m", "memory": "64Mi"}}}}
+	l.c.Do(t, http.MethodPost, l.at(""), m, nil)
+	path := l.path(name)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	warming, last := 0, time.Time{}
+	for it, err := range p.StreamMetrics(ctx, sdk.StreamMetricsRequest{Paths: []sdk.WorkloadPath{path}, Interval: 200 * time.Millisecond}) {
+		switch {
+		case err != nil || it.Failed != nil:
+			t.Fatalf("%+v, %v", it, err)
+		case it.Warming != "":
+			warming++
+			continue
+		}
+		s := it.Sample
+		if warming == 0 || it.Instance == "" || s.CPU == nil || s.Memory == nil || *s.Memory <= 0 || *s.Memory > 64<<20 || !s.At.After(last) {
+			t.Fatalf("after %d times warming and a sample of %s: %+v", warming, last, s)
+		}
+		if last = s.At; *s.CPU > 0 {
+			if *s.CPU > 200 {
+				t.Errorf("%d thousandths of a core, of which it may have 100", *s.CPU)
+			}
+			return
+		}
 	}
 }
