@@ -261,6 +261,27 @@ func TestStepBrokenPipe(t *testing.T) {
 	}
 }
 
+// TestF58StepOutputOnAFullDisk: what can't be shown is said once, and later steps have
+// it whole all the same.
+func TestF58StepOutputOnAFullDisk(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--json"}} {
+		w := newWorld(t)
+		w.engine.script = func(s *scripted, id sdk.ID) {
+			w.out.fail(&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC})
+			s.say(sdk.StreamStdout, "one\n")
+			s.say(sdk.StreamStdout, "two\n")
+			s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+		}
+		w.ok(append([]string{"step", "run", w.steps("image: i", "image: i, env: {A: '{{ .steps.s0.stdout }}'}")}, flags...)...)
+		if got := w.engine.submitted[1].Spec.Env["A"]; got != "one\ntwo\n" {
+			t.Errorf("%v: the second step gets %q", flags, got)
+		}
+		if errs := w.err.String(); strings.Count(errs, "step s0: its output can't be shown: ") != 1 || !strings.Contains(errs, "no space left") {
+			t.Errorf("%v: says %s", flags, errs)
+		}
+	}
+}
+
 // TestStepSilenceIsTold: a step says that its provider doesn't answer, as a run
 // does.
 func TestStepSilenceIsTold(t *testing.T) {

@@ -159,5 +159,9 @@ func (o *stepOutput) Note(text string) {
 
 // Write implements sandbox.Output.
 func (o *stepOutput) Write(stream sdk.Stream, data []byte) error {
-	return o.show.out.item(control.FollowItem{Attempt: 1, Item: joblog.Item{Entry: &sdk.LogChunk{Stream: stream, Data: data, LineEnd: sdk.LineEndKept}}})
+	err := o.show.out.item(control.FollowItem{Attempt: 1, Item: joblog.Item{Entry: &sdk.LogChunk{Stream: stream, Data: data, LineEnd: sdk.LineEndKept}}})
+	if err != nil { // on stderr also of --json, whose stdout may be what takes no more
+		o.show.f.Streams.note("step %s: its output can't be shown: %v", o.step.Name, err)
+	}
+	return err
 }

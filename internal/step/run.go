@@ -165,9 +165,11 @@ type tee struct {
 	o    *Output
 	left *budget
 	run  sdk.ID
+	// deaf: what shows the output takes no more.
+	deaf bool
 }
 
-// Write implements sandbox.Output.
+// Write implements sandbox.Output. Templates get what nobody could be shown, too.
 func (t *tee) Write(stream sdk.Stream, data []byte) error {
 	switch stream {
 	case sdk.StreamStdout:
@@ -178,7 +180,10 @@ func (t *tee) Write(stream sdk.Stream, data []byte) error {
 		t.o.combined = true
 		t.o.stdout.add(t.left, data)
 	}
-	return t.to.Write(stream, data)
+	if !t.deaf && t.to.Write(stream, data) != nil {
+		t.deaf = true
+	}
+	return nil
 }
 
 // Note implements sandbox.Output.
