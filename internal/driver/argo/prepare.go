@@ -157,7 +157,7 @@ func (l *plan) workflow(r sdk.PrepareJobRequest) argo.Workflow {
 			spec.AutomountServiceAccountToken = &no
 		}
 	} else if r.Spec.Profile == sdk.ProfileStandard {
-		l.Warnings = append(l.Warnings, "the job's container has the token with which Argo's own report; executor_service_account keeps it from it")
+		l.Warnings = append(l.Warnings, "the job's container has the token by which Argo's own containers report; executor_service_account keeps it out")
 	}
 	if l.p.cfg.ArchiveLogs {
 		yes := true
