@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,14 +27,15 @@ func newRunner(f *Factory) *cobra.Command {
 }
 
 type runnerServeOptions struct {
-	f       *Factory
-	on      string
-	listen  string
-	cert    string
-	key     string
-	ca      string
-	clients string
-	maxJobs int
+	f            *Factory
+	on           string
+	listen       string
+	cert         string
+	key          string
+	ca           string
+	clients      string
+	maxJobs      int
+	startTimeout time.Duration
 }
 
 // defaultListen is reached from this machine alone: to be reached from others is
@@ -71,6 +73,9 @@ When it listens, the line "ready" is printed; the address and the log go to stde
 			if o.maxJobs < 1 {
 				return usagef(cmd, "--max-jobs %d: it is 1 or more", o.maxJobs)
 			}
+			if o.startTimeout < 0 {
+				return usagef(cmd, "--start-timeout %s: it is 0 or more", o.startTimeout)
+			}
 			if err := checkListen(cmd.Context(), o.listen); err != nil {
 				return usagef(cmd, "--listen: %w", err)
 			}
@@ -88,6 +93,7 @@ When it listens, the line "ready" is printed; the address and the log go to stde
 	fl.StringVar(&o.ca, "client-ca", "", "`file` of the CAs whose certificates let clients in, PEM")
 	fl.StringVar(&o.clients, "clients", "", "`file` of the clients, YAML: their tokens, profiles, secrets and limits")
 	fl.IntVar(&o.maxJobs, "max-jobs", runner.DefaultMaxJobs, "most jobs at a time, a `number`; more are refused")
+	fl.DurationVar(&o.startTimeout, "start-timeout", runner.DefaultStartTimeout, "end a job that hasn't started within this `duration`, as when its image can't be pulled; 0 is no bound")
 	complete(cmd, "on", f.completeProviders)
 	return cmd
 }
@@ -120,7 +126,7 @@ func (o *runnerServeOptions) run(ctx context.Context) (err error) {
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "serve runner", Provider: o.on, ID: runner.ErrUnfit,
 			Err: errors.New("its jobs get this command's folder and environment, and no sandbox"), Remedy: "serve a provider of containers, such as docker"}
 	}
-	r := runner.Options{Provider: o.on, CertFile: o.path(o.cert), KeyFile: o.path(o.key), ClientCAFile: o.path(o.ca), MaxJobs: o.maxJobs, Actor: c.Actor,
+	r := runner.Options{Provider: o.on, CertFile: o.path(o.cert), KeyFile: o.path(o.key), ClientCAFile: o.path(o.ca), MaxJobs: o.maxJobs, StartTimeout: o.startTimeout, Actor: c.Actor,
 		Log: slog.New(slog.NewTextHandler(redacting{o.f.Streams}, nil)), Redact: o.f.Streams.redact,
 		Stopping: func(jobs int) { o.f.Streams.note("%s", stopWords(jobs)) }}
 	if o.clients != "" {

@@ -48,6 +48,7 @@ func (s *Server) exec(ctx context.Context, req *sandboxpb.SandboxExecRequest, se
 		log.Warn("refused a job", "err", err)
 		return err
 	}
+	spec.StartTimeout = s.o.StartTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		spec.Timeout = timeoutOf(time.Until(deadline))
 	}

@@ -166,7 +166,7 @@ const (
 // has run, Unavailable where a new call may help.
 func codeOf(r sdk.Reason) sdk.Code {
 	switch r {
-	case sdk.ReasonImagePull, sdk.ReasonInvalidSpec, sdk.ReasonFailedToStart, sdk.ReasonUnschedulable, sdk.ReasonPermissionDenied, sdk.ReasonCredentials:
+	case sdk.ReasonImagePull, sdk.ReasonInvalidSpec, sdk.ReasonFailedToStart, sdk.ReasonStartTimeout, sdk.ReasonUnschedulable, sdk.ReasonPermissionDenied, sdk.ReasonCredentials:
 		return sdk.FailedPrecondition
 	case sdk.ReasonCapacity, sdk.ReasonQuota:
 		return sdk.ResourceExhausted

@@ -307,3 +307,21 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestStartTimeout: a job that doesn't start is ended by the server's own bound, and the
+// caller told why, as the wire has none of the caller's.
+func TestStartTimeout(t *testing.T) {
+	w := newWorld(t)
+	w.cloud.Set(fake.Knobs{StartDelay: fake.Duration(time.Hour)})
+	o := w.options(Client{Name: "ci"})
+	o.StartTimeout = 50 * time.Millisecond
+	_, err := w.client(w.serve(o), "ci").Exec(w.ctx(), sandbox.Request{Exec: exec("true"), Output: newOutput()})
+	if sdk.CodeOf(err) != sdk.FailedPrecondition || !strings.Contains(err.Error(), "did not start within 50ms") {
+		t.Errorf("got %v", err)
+	}
+	for _, run := range w.runs() {
+		if run.State != sdk.StateFailed || run.Reason != sdk.ReasonStartTimeout {
+			t.Errorf("run %s: %s %s", run.ID.Short(), run.State, run.Reason)
+		}
+	}
+}

@@ -31,6 +31,10 @@ import (
 // said.
 const DefaultMaxJobs = 8
 
+// DefaultStartTimeout is how long a job may take to start if nothing else is said: the
+// wire has no such bound of a caller's.
+const DefaultStartTimeout = 10 * time.Minute
+
 const (
 	// maxRequest bounds a request, in bytes: a command, its variables, and no data.
 	maxRequest = 1 << 20
@@ -92,6 +96,8 @@ type Options struct {
 	Clients []Client
 	// MaxJobs bounds the jobs at a time; 0 is DefaultMaxJobs.
 	MaxJobs int
+	// StartTimeout ends a job that hasn't started by then; 0 is no such bound.
+	StartTimeout time.Duration
 	// Mind, when not nil, looks after a run until ctx ends: where its holder
 	// dies, it finds another.
 	Mind func(ctx context.Context, run sdk.ID)
