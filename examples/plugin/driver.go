@@ -22,15 +22,13 @@ func main() { plugin.Serve(driver()) }
 // driver says what the backend is and what it can truly give.
 func driver() sdk.Driver {
 	return sdk.Driver{
-		Kind: kind, Doc: "Programs of this machine, each job in a folder of its own.",
-		Config: sdk.Schema{Fields: []sdk.SchemaField{{Name: "dir", Type: sdk.TypeString, Doc: "The folder that jobs are kept in.", Default: "in the state folder"}}},
+		Kind: kind, Doc: "Programs of this machine, each job in a folder of its own.", Capabilities: sdk.CapabilitiesOf[*provider](), Support: support(), Open: open,
+		Config: sdk.Schema{Fields: []sdk.SchemaField{{Name: "dir", Type: sdk.TypeString, Doc: "The folder that jobs are kept in; a relative one lies in the state folder.", Default: "jobs"}}},
 		Guarantees: sdk.Guarantees{
 			Submit: sdk.SubmitGuarantee{By: sdk.SubmitByName}, // there can be one folder of a name
-			Found:  sdk.FoundGuarantee{Consistent: true},
-			Argv:   sdk.ArgvExact, ExitCode: sdk.ExitCodeProcess, CancelReadBack: true, NoImage: true,
-			Logs: sdk.LogGuarantee{Fidelity: sdk.LogBytes, EndProven: true, Live: true},
+			Found:  sdk.FoundGuarantee{Consistent: true}, Argv: sdk.ArgvExact, ExitCode: sdk.ExitCodeProcess,
+			CancelReadBack: true, NoImage: true, Logs: sdk.LogGuarantee{Fidelity: sdk.LogBytes, EndProven: true, Live: true},
 		},
-		Capabilities: sdk.CapabilitiesOf[*provider](), Support: support(), Open: open,
 	}
 }
 
@@ -52,22 +50,24 @@ type provider struct {
 }
 
 func open(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
-	config := struct{ Dir string }{filepath.Join(r.StateDir, "jobs")}
+	config := struct{ Dir string }{"jobs"}
 	if err := driver().Config.Decode("config", r.Config, &config); err != nil {
 		return nil, err
 	}
-	dir, err := filepath.Abs(config.Dir)
-	if err := errors.Join(err, os.MkdirAll(dir, 0o700)); err != nil {
+	dir := config.Dir
+	if !filepath.IsAbs(dir) { // the plugin's own folder is gone with the next install
+		dir = filepath.Join(r.StateDir, dir)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, sdk.Errorf(sdk.FailedPrecondition, "open provider", "%w", err)
 	}
 	return &provider{opened: r, self: sdk.Identity{Kind: kind, Endpoint: dir}}, nil
 }
 
+func (p *provider) Close() error { return nil }
 func (p *provider) Info() sdk.Info {
 	return sdk.Info{Name: p.opened.Name, Kind: kind, Identity: p.self, Guarantees: driver().Guarantees}
 }
-
-func (p *provider) Close() error { return nil }
 
 func (p *provider) Check(context.Context, sdk.CheckRequest) (sdk.CheckResult, error) {
 	f, err := os.CreateTemp(p.self.Endpoint, ".check-")

@@ -3,11 +3,32 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/windlass-run/windlass/sdk"
 )
+
+// TestRelativeFolder: where the plugin stands, which an install replaces, is no place for jobs.
+func TestRelativeFolder(t *testing.T) {
+	state, elsewhere := t.TempDir(), t.TempDir()
+	for dir, want := range map[string]string{"": filepath.Join(state, "jobs"), "kept": filepath.Join(state, "kept"), elsewhere: elsewhere} {
+		r := sdk.OpenRequest{Name: "here", StateDir: state}
+		if dir != "" {
+			r.Config = json.RawMessage(strconv.AppendQuote([]byte(`{"dir":`), dir))
+			r.Config = append(r.Config, '}')
+		}
+		p, err := driver().Open(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Info().Identity.Endpoint; got != want {
+			t.Errorf("dir %q is %s, not %s", dir, got, want)
+		}
+	}
+}
 
 // TestOwnFolder: a job that is told no working directory runs in a folder of its own,
 // never in the plugin's, whose files it could write over.
