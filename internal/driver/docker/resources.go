@@ -2,7 +2,10 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/windlass-run/windlass/internal/driver/resource"
 	"github.com/windlass-run/windlass/sdk"
@@ -96,7 +99,7 @@ func (p *provider) CreateResource(ctx context.Context, r sdk.CreateResourceReque
 	}
 	if f == nil {
 		if f, err = k.create(ctx, r.Spec, resource.Mark{Owner: p.owner, LedgerID: p.ledgerID, OpID: r.OpID}); err != nil {
-			return sdk.CreateResourceResult{}, err
+			return sdk.CreateResourceResult{}, p.inTheWay(err, "remove what stands in the way, or change the config, such as the subnet", sdk.PermissionDenied)
 		}
 	}
 	if f.mark.OpID != r.OpID {
@@ -150,16 +153,24 @@ func (p *provider) DeleteResource(ctx context.Context, r sdk.DeleteResourceReque
 	if err == nil {
 		err = p.kindOf(r.Ref.Type).remove(ctx, f)
 	}
-	switch code := sdk.CodeOf(err); code {
-	case sdk.NotFound:
+	if sdk.CodeOf(err) == sdk.NotFound {
 		return sdk.DeleteResourceResult{}, nil
-	case sdk.PermissionDenied, sdk.Aborted:
-		// What the engine says of what is in use.
-		e := p.fail(sdk.FailedPrecondition, resource.OpDelete, err)
-		e.Remedy = "remove the containers that use it first"
-		return sdk.DeleteResourceResult{}, e
 	}
-	return sdk.DeleteResourceResult{}, err
+	return sdk.DeleteResourceResult{}, p.inTheWay(err, "remove the containers that use it first", sdk.PermissionDenied, sdk.Aborted)
+}
+
+// inTheWay makes FailedPrecondition of an error of these codes. The engine says forbidden,
+// and conflict, where something that is there stands in the way, such as a container of what
+// is to go or a network with these addresses; only a plugin of the engine's that guards it
+// speaks of rights: https://docs.docker.com/engine/extend/plugins_authorization/
+func (p *provider) inTheWay(err error, remedy string, codes ...sdk.Code) error {
+	var e *sdk.Error
+	if !errors.As(err, &e) || !slices.Contains(codes, e.Code) || strings.Contains(err.Error(), "authorization denied by plugin") {
+		return err
+	}
+	out := *e
+	out.Code, out.Remedy = sdk.FailedPrecondition, remedy
+	return &out
 }
 
 // DiffResource implements sdk.ResourceDriver. It asks nobody.

@@ -114,12 +114,45 @@ func TestResourceInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = d.DeleteResource(t.Context(), sdk.DeleteResourceRequest{OpID: ids.NewID(), Ref: sdk.ResourceRef{Name: name, Type: typ}})
-		if !errors.Is(err, sdk.FailedPrecondition) || !strings.Contains(err.Error(), "remove the containers") {
+		if !errors.Is(err, sdk.FailedPrecondition) || !strings.Contains(err.Error(), "remove the containers") || strings.Count(err.Error(), "delete resource") != 1 {
 			t.Errorf("%s: %v", typ, err)
 		}
 		w.remove(id)
 		if _, err := d.DeleteResource(t.Context(), sdk.DeleteResourceRequest{OpID: ids.NewID(), Ref: sdk.ResourceRef{Name: name, Type: typ}}); err != nil {
 			t.Errorf("%s afterwards: %v", typ, err)
+		}
+	}
+}
+
+// TestNetworkOverlap: addresses that another network has are no question of rights.
+func TestNetworkOverlap(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.openResources(t)
+	defer func() { _ = p.Close() }()
+	d, _ := sdk.Of(p, sdk.Resources())
+	ids := sdk.NewIDSource(sdk.SystemClock())
+	now, err := d.ReadResource(t.Context(), sdk.ReadResourceRequest{Ref: sdk.ResourceRef{Name: "bridge", Type: typeResNetwork}})
+	var bridge networkOutputs
+	if err := errors.Join(err, json.Unmarshal(now.Output.Outputs, &bridge)); err != nil || bridge.Subnet == "" {
+		t.Fatal(err, bridge)
+	}
+	config := json.RawMessage(`{"subnet":"` + bridge.Subnet + `"}`)
+	_, err = d.CreateResource(t.Context(), sdk.CreateResourceRequest{OpID: ids.NewID(), Spec: sdk.ResourceSpec{Name: "wl-test-" + ids.NewID().Short(), Type: typeResNetwork, Config: config}})
+	if !errors.Is(err, sdk.FailedPrecondition) || !strings.Contains(err.Error(), "overlaps") || !strings.Contains(err.Error(), "the subnet") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestConflictsAndRights: what the engine forbids is in the way; what its guard forbids is a
+// right that lacks.
+func TestConflictsAndRights(t *testing.T) {
+	p := &provider{name: "docker"}
+	for words, want := range map[string]sdk.Code{
+		"Pool overlaps with other one on this address space":             sdk.FailedPrecondition,
+		"authorization denied by plugin guard: networks are not allowed": sdk.PermissionDenied,
+	} {
+		if err := p.inTheWay(p.fail(sdk.PermissionDenied, "create resource", errors.New(words)), "", sdk.PermissionDenied); sdk.CodeOf(err) != want {
+			t.Errorf("%s: %v", words, err)
 		}
 	}
 }
