@@ -80,10 +80,20 @@ func exitCode(err error) int {
 	return ExitWindlass
 }
 
+// interruptedError is how the work that a signal ended says so: one thing to tell.
+type interruptedError struct{ err error }
+
+func (e *interruptedError) Error() string        { return errInterrupted.Error() + ": " + e.err.Error() }
+func (e *interruptedError) Unwrap() error        { return e.err }
+func (e *interruptedError) Is(target error) bool { return target == errInterrupted }
+
 // causeOf replaces a context's bare error by the reason for its end.
 func causeOf(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errInterrupted) {
-		return fmt.Errorf("%w: %w", errInterrupted, err)
+		if errors.Is(err, errInterrupted) || sdk.CodeOf(err) == sdk.Canceled {
+			return &interruptedError{err}
+		}
+		return fmt.Errorf("%w: %w", errInterrupted, err) // told as two
 	}
 	return err
 }

@@ -347,8 +347,12 @@ func (o *resourceOptions) delete(ctx context.Context) error {
 		return err
 	}
 	if !o.yes {
+		inIt := "it"
+		if len(entries) > 1 {
+			inIt = "them"
+		}
 		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "delete resources", ID: idNoConfirm, Remedy: "repeat it with --yes; --dry-run shows what is there",
-			Err: fmt.Errorf("%s would be deleted, with what is in it", count(len(entries), "resource", "resources"))}
+			Err: fmt.Errorf("%s would be deleted, with what is in %s", count(len(entries), "resource", "resources"), inIt)}
 	}
 	if err := o.deletable(ctx, entries); err != nil {
 		return err
@@ -376,14 +380,19 @@ func (o *resourceOptions) deletable(ctx context.Context, entries []resource.Entr
 	return err
 }
 
-// change makes a change of each entry, and tells of each as soon as it is made.
+// change makes a change of each entry, and tells of each as soon as it is made. The end of
+// ctx lets the one that is under way come to its end, and no other begin.
 func (o *resourceOptions) change(ctx context.Context, entries []resource.Entry, do func(e Engine, r control.ResourceRequest) (control.ResourceOutcome, error)) error {
 	views := []ResourceChangeView{}
 	err := o.each(ctx, entries, func(i int, e Engine, r control.ResourceRequest) error {
-		out, err := do(e, r)
+		out, err := o.one(ctx, func() (control.ResourceOutcome, error) { return do(e, r) })
 		if err != nil {
 			if i > 0 {
-				o.f.Streams.note("%d of %d were done before the failure", i, len(entries))
+				before := "the failure"
+				if ctx.Err() != nil {
+					before = "it was interrupted"
+				}
+				o.f.Streams.note("%d of %d were done before %s", i, len(entries), before)
 			}
 			return err
 		}
@@ -398,6 +407,23 @@ func (o *resourceOptions) change(ctx context.Context, entries []resource.Entry, 
 		err = writeJSON(o.f.Streams.Out, views)
 	}
 	return err
+}
+
+// one makes one change, and says so where it goes on after the end of ctx.
+func (o *resourceOptions) one(ctx context.Context, do func() (control.ResourceOutcome, error)) (control.ResourceOutcome, error) {
+	if ctx.Err() != nil {
+		return control.ResourceOutcome{}, context.Cause(ctx)
+	}
+	said := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(said)
+		o.f.Streams.note("a call that was sent has its reply first; Ctrl-C again leaves at once, and the next change of it looks what became of it")
+	})
+	out, err := do()
+	if !stop() {
+		<-said
+	}
+	return out, err
 }
 
 func newResourceScale(f *Factory, runF func(context.Context, *resourceOptions) error) *cobra.Command {

@@ -124,6 +124,9 @@ func TestResourceCommands(t *testing.T) {
 	if out := see(k.res(0, "diff")); strings.Count(out, ": nothing") != 2 {
 		t.Errorf("diff: %s", out)
 	}
+	if out := see(k.res(0, "read")); !strings.Contains(out, "MADE BY") || strings.Count(out, " me ") != 2 {
+		t.Errorf("read: %s", out)
+	}
 	out = see(k.res(0, "read", "--json"))
 	validate(t, out)
 	views := decode[[]ResourceView](t, out)
@@ -166,7 +169,7 @@ func TestResourceCommands(t *testing.T) {
 		t.Errorf("troubleshoot: %s", out)
 	}
 	k.res(ExitWindlass, "delete")
-	if e := see(k.err.String()); !strings.Contains(e, "2 resources would be deleted") || !strings.Contains(e, "--yes") {
+	if e := see(k.err.String()); !strings.Contains(e, "2 resources would be deleted, with what is in them\n") || !strings.Contains(e, "--yes") {
 		t.Errorf("delete without --yes: %s", e)
 	}
 	if out := see(k.res(0, "delete", "--dry-run")); !strings.Contains(out, "first") {
@@ -366,5 +369,39 @@ func TestResourceFailureStops(t *testing.T) {
 	}
 	if n := k.cloud.Calls(fake.OpCreateResource); n != 3 {
 		t.Errorf("%d calls", n)
+	}
+}
+
+// TestResourceInterrupt: Ctrl-C during a change lets that end, tells it, and begins no
+// other; it is spoken of once.
+func TestResourceInterrupt(t *testing.T) {
+	k := newKeeping(t)
+	k.file("r.yaml", shelfFile)
+	ctx, leave := context.WithCancelCause(t.Context())
+	defer leave(nil)
+	entered, release := k.cloud.Block(fake.OpCreateResource)
+	defer release()
+	done := make(chan int, 1)
+	go func() { done <- k.runIn(ctx, k.on, "resource", "apply", "-f", "r.yaml") }()
+	<-entered
+	leave(errInterrupted)
+	release()
+	if code := <-done; code != ExitInterrupted {
+		t.Errorf("exit %d", code)
+	}
+	if out := k.out.String(); !strings.Contains(out, "first on shelf: create, box-") || strings.Contains(out, "second") {
+		t.Errorf("stdout: %s", out)
+	}
+	said := k.err.String()
+	for _, want := range []string{"Ctrl-C again leaves at once", "1 of 2 were done before it was interrupted\n", "windlass: interrupted\n"} {
+		if strings.Count(said, want) != 1 {
+			t.Errorf("not once %q: %s", want, said)
+		}
+	}
+	if k.rows() != 1 {
+		t.Errorf("%d rows", k.rows())
+	}
+	if views := decode[[]ResourceView](t, k.res(ExitFaults, "read", "--json")); !views[0].Found || views[1].Found {
+		t.Errorf("read: %s", k.out.String())
 	}
 }

@@ -120,13 +120,16 @@ func viewTrouble(r control.ResourceRequest, ds []sdk.Diagnostic) ResourceTrouble
 }
 
 func printResources(s *Streams, views []ResourceView) error {
-	t := &table{head: []string{"NAME", "TYPE", "PROVIDER", "STATUS", "ID", "OUTPUTS"}, flex: 4, below: true}
+	t := &table{head: []string{"NAME", "TYPE", "PROVIDER", "STATUS", "MADE BY", "ID", "OUTPUTS"}, flex: 5, below: true}
 	for _, v := range views {
-		status := plain(v.Status)
-		if !v.Found {
+		status, by := plain(v.Status), plain(v.Owner)
+		switch {
+		case !v.Found:
 			status = cell{"not there", styleYellow}
+		case v.Owner == "":
+			by = plain("somebody else")
 		}
-		t.add(plain(v.Name), plain(v.Type), plain(v.Provider), status, plain(v.ProviderID), plain(string(v.Outputs)))
+		t.add(plain(v.Name), plain(v.Type), plain(v.Provider), status, by, plain(v.ProviderID), plain(string(v.Outputs)))
 	}
 	return t.print(s)
 }

@@ -424,3 +424,66 @@ func TestResourceSick(t *testing.T) {
 		t.Errorf("troubleshoot: %+v, %v", ds, err)
 	}
 }
+
+// TestInterruptCutsNoResourceChange: who leaves while a change is under way has its reply
+// all the same, and the row the truth; a replacement isn't left half done. What was only to
+// begin doesn't.
+func TestInterruptCutsNoResourceChange(t *testing.T) {
+	w := newWorld(t)
+	e := w.engine()
+	// interrupted leaves in the middle of a call.
+	interrupted := func(op fake.Op, do func(context.Context) (control.ResourceOutcome, error)) (control.ResourceOutcome, error) {
+		ctx, leave := context.WithCancel(w.ctx())
+		defer leave()
+		entered, release := w.cloud.Block(op)
+		defer release()
+		type result struct {
+			out control.ResourceOutcome
+			err error
+		}
+		done := make(chan result, 1)
+		go func() {
+			out, err := do(ctx)
+			done <- result{out, err}
+		}()
+		<-entered
+		leave()
+		release()
+		r := <-done
+		return r.out, r.err
+	}
+	apply := func(config string) func(context.Context) (control.ResourceOutcome, error) {
+		return func(ctx context.Context) (control.ResourceOutcome, error) {
+			return e.ApplyResource(ctx, box("a", config), true)
+		}
+	}
+	for _, c := range []struct {
+		op   fake.Op
+		do   func(context.Context) (control.ResourceOutcome, error)
+		rows int
+	}{
+		{fake.OpCreateResource, apply(`{"label":"x","wood":"oak"}`), 1},
+		{fake.OpUpdateResource, apply(`{"label":"y","wood":"oak"}`), 1},
+		{fake.OpDeleteResource, apply(`{"label":"y","wood":"elm"}`), 2},
+		{fake.OpScaleResource, func(ctx context.Context) (control.ResourceOutcome, error) {
+			return e.ScaleResource(ctx, box("a", ""), 2)
+		}, 1},
+		{fake.OpDeleteResource, func(ctx context.Context) (control.ResourceOutcome, error) { return e.DeleteResource(ctx, box("a", "")) }, 1},
+	} {
+		out, err := interrupted(c.op, c.do)
+		if err != nil || len(out.Rows) != c.rows || out.ReadBack {
+			t.Errorf("%s: %+v, %v", out.Action, out, err)
+		}
+		for _, id := range out.Rows {
+			if run, _ := w.rowOf(id); run.State != sdk.StateSucceeded || run.Open() {
+				t.Errorf("%s: row %s %s: %s", run.Action, run.State, run.Reason, run.Message)
+			}
+		}
+	}
+	ctx, leave := context.WithCancel(w.ctx())
+	leave()
+	before, rows := w.cloud.Calls(fake.OpCreateResource), w.rows()
+	if _, err := e.ApplyResource(ctx, box("b", "{}"), false); sdk.CodeOf(err) != sdk.Canceled || w.cloud.Calls(fake.OpCreateResource) != before || w.rows() != rows {
+		t.Errorf("after the end: %v", err)
+	}
+}

@@ -59,7 +59,7 @@ func (e *Engine) ApplyResource(ctx context.Context, req ResourceRequest, replace
 		c.id = now.ProviderID
 		if err = c.delete(ctx, &out); err == nil {
 			c.id = ""
-			err = c.create(ctx, &out)
+			err = c.create(context.WithoutCancel(ctx), &out) // nobody who leaves wants neither of both
 		}
 	}
 	return out, err
@@ -142,8 +142,10 @@ func (c *resourceCall) scale(ctx context.Context, out *ResourceOutcome, replicas
 }
 
 // change makes one call that changes the resource: its row first, then the call, then
-// the outcome. After a lost reply the resource is read; what that doesn't prove stays
-// open to doubt, and is sent again by nobody here.
+// the outcome. The end of ctx doesn't cut the call, which goes on to its reply or its own
+// time-out: a call that is given up on is carried out all the same, after nobody saw it.
+// After a lost reply the resource is read; what that doesn't prove stays open to doubt,
+// and is sent again by nobody here.
 func (c *resourceCall) change(ctx context.Context, out *ResourceOutcome, ch resourceChange) error {
 	spec, err := c.encode(ch.withSpec, ch.replicas)
 	if err != nil {
@@ -158,7 +160,10 @@ func (c *resourceCall) change(ctx context.Context, out *ResourceOutcome, ch reso
 	if err := c.alone(ctx, act.id); err != nil {
 		return act.end(ctx, err, nil)
 	}
-	res, err := ch.call(ctx, act.id)
+	if ctx.Err() != nil {
+		return act.end(ctx, &sdk.Error{Code: sdk.Canceled, Op: string(ch.action) + " resource", Err: context.Cause(ctx)}, nil)
+	}
+	res, err := ch.call(context.WithoutCancel(ctx), act.id)
 	err = c.fail(err)
 	if err != nil && !sdk.IsClear(err) {
 		return c.readBack(ctx, act, out, ch, err)

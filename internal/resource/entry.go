@@ -30,6 +30,11 @@ func (r *reader) root(n *yamltree.Node) {
 	case len(list.Value.Items) == 0:
 		r.bad(list.Line, list.Column, "resources", "is empty")
 	default:
+		for _, item := range list.Value.Items {
+			if f := item.Get("name"); f != nil && f.Value.Kind == yamltree.Text {
+				r.names = append(r.names, f.Value.Text)
+			}
+		}
 		for i, item := range list.Value.Items {
 			r.entry(fmt.Sprintf("resources[%d]", i), item)
 		}
@@ -119,6 +124,10 @@ func (r *reader) depends(e *Entry, f *yamltree.Field, key string) {
 		switch {
 		case item.Kind != yamltree.Text:
 			r.bad(item.Line, item.Column, k, "wants a name, has %s%s", item.Kind, quoted(item))
+		case item.Text == e.Spec.Name:
+			r.bad(item.Line, item.Column, k, "a resource can't depend on itself")
+		case !slices.Contains(before, item.Text) && slices.Contains(r.names, item.Text):
+			r.bad(item.Line, item.Column, k, "%q stands below this one, and the file's order is the order of making: move it up", item.Text)
 		case !slices.Contains(before, item.Text):
 			r.bad(item.Line, item.Column, k, "no resource before this one is called %q%s", item.Text, meant(item.Text, before))
 		default:

@@ -254,6 +254,8 @@ func meant(word string, candidates []string) string {
 type reader struct {
 	file     File
 	problems []config.Problem
+	// names are those of all entries, also of those that aren't read yet.
+	names []string
 }
 
 func (r *reader) at(line, col int) config.Origin {

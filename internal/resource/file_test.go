@@ -65,6 +65,9 @@ func TestProblems(t *testing.T) {
 			`r.yaml:5:21: resources[0].depends_on[1]: wants a name, has a whole number; put it in quotes`},
 		{"resources:\n  - {name: a, type: t, provider: p}\n  - {name: a, type: u, provider: p, hints: {cpus: \"1\"}}\n",
 			`r.yaml:3:12: resources[1].name: the resource on line 2 is called "a" too|r.yaml:3:45: resources[1].hints.cpus: is not known (did you mean "cpu"?); here may stand cpu, memory, storage`},
+		{"resources:\n  - {name: a, type: t, provider: p, depends_on: [b, a, c]}\n  - {name: b, type: t, provider: p}\n",
+			`r.yaml:2:50: resources[0].depends_on[0]: "b" stands below this one, and the file's order is the order of making: move it up|` +
+				`r.yaml:2:53: resources[0].depends_on[1]: a resource can't depend on itself|r.yaml:2:56: resources[0].depends_on[2]: no resource before this one is called "c"`},
 		{"resources:\n  - {name: '', type: t, provider: p}\n", "r.yaml:2:12: resources[0].name: is empty"},
 		{"a: b: c", "r.yaml:1:"},
 		{strings.Repeat(" ", 300<<10), "r.yaml: is larger than 256 KiB"},
