@@ -99,7 +99,7 @@ func (p *provider) CreateResource(ctx context.Context, r sdk.CreateResourceReque
 	}
 	if f == nil {
 		if f, err = k.create(ctx, r.Spec, resource.Mark{Owner: p.owner, LedgerID: p.ledgerID, OpID: r.OpID}); err != nil {
-			return sdk.CreateResourceResult{}, p.inTheWay(err, "remove what stands in the way, or change the config, such as the subnet", sdk.PermissionDenied)
+			return sdk.CreateResourceResult{}, inTheWay(err, "remove what stands in the way, or change the config, such as the subnet", sdk.PermissionDenied)
 		}
 	}
 	if f.mark.OpID != r.OpID {
@@ -156,20 +156,20 @@ func (p *provider) DeleteResource(ctx context.Context, r sdk.DeleteResourceReque
 	if sdk.CodeOf(err) == sdk.NotFound {
 		return sdk.DeleteResourceResult{}, nil
 	}
-	return sdk.DeleteResourceResult{}, p.inTheWay(err, "remove the containers that use it first", sdk.PermissionDenied, sdk.Aborted)
+	return sdk.DeleteResourceResult{}, inTheWay(err, "remove the containers that use it first", sdk.PermissionDenied, sdk.Aborted)
 }
 
 // inTheWay makes FailedPrecondition of an error of these codes. The engine says forbidden,
 // and conflict, where something that is there stands in the way, such as a container of what
 // is to go or a network with these addresses; only a plugin of the engine's that guards it
 // speaks of rights: https://docs.docker.com/engine/extend/plugins_authorization/
-func (p *provider) inTheWay(err error, remedy string, codes ...sdk.Code) error {
+func inTheWay(err error, remedy string, codes ...sdk.Code) error {
 	var e *sdk.Error
 	if !errors.As(err, &e) || !slices.Contains(codes, e.Code) || strings.Contains(err.Error(), "authorization denied by plugin") {
 		return err
 	}
 	out := *e
-	out.Code, out.Remedy = sdk.FailedPrecondition, remedy
+	out.Code, out.Remedy, out.Retryable = sdk.FailedPrecondition, remedy, false
 	return &out
 }
 

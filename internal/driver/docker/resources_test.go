@@ -151,7 +151,7 @@ func TestConflictsAndRights(t *testing.T) {
 		"Pool overlaps with other one on this address space":             sdk.FailedPrecondition,
 		"authorization denied by plugin guard: networks are not allowed": sdk.PermissionDenied,
 	} {
-		if err := p.inTheWay(p.fail(sdk.PermissionDenied, "create resource", errors.New(words)), "", sdk.PermissionDenied); sdk.CodeOf(err) != want {
+		if err := inTheWay(p.fail(sdk.PermissionDenied, "create resource", errors.New(words)), "", sdk.PermissionDenied); sdk.CodeOf(err) != want {
 			t.Errorf("%s: %v", words, err)
 		}
 	}
