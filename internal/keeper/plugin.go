@@ -29,11 +29,18 @@ func (c *Client) Plugin(ctx context.Context, name string, told json.RawMessage) 
 			return nil, err
 		}
 		l, err := c.hold(ctx, request{Op: opPlugin, Plugin: name, Told: told, Bound: []Bound{{c.Origin, nil}}})
-		// One that was leaving has left.
-		if err == nil || !again || !nobody(err) && !errors.Is(err, errOther) {
+		// One that was leaving has left, and a process that answered nothing was ended.
+		if err == nil || !again || !nobody(err) && !errors.Is(err, errOther) && !hung(err) {
 			return l, err
 		}
 	}
+}
+
+// hung reports whether a process was there and had ended before it said who it is. One
+// that has ended too often is left alone until its time.
+func hung(err error) bool {
+	var e *sdk.Error
+	return errors.As(err, &e) && e.ID == pluginhost.ErrEnded && e.Unreached && e.RetryAfter == 0
 }
 
 // hold makes a request whose connection is kept: it is the use of what was asked for.
@@ -48,11 +55,6 @@ func (c *Client) hold(ctx context.Context, req request) (*pluginhost.Lease, erro
 		if conn != nil {
 			_ = conn.Close()
 		}
-		return nil, err
-	}
-	l, err := pluginhost.Attach(ctx, req.Plugin, res.Address)
-	if err != nil {
-		_ = conn.Close()
 		return nil, err
 	}
 	// The keeper's last word is why the process has ended.
@@ -80,8 +82,8 @@ func (c *Client) hold(ctx context.Context, req request) (*pluginhost.Lease, erro
 		defer saying.Unlock()
 		return writeMessage(conn, u)
 	}
-	disconnect := l.Release
-	l.Done, l.Why = ended, func() error {
+	l := &pluginhost.Lease{Address: res.Address, Done: ended}
+	l.Why = func() error {
 		<-ended
 		return why
 	}
@@ -103,8 +105,11 @@ func (c *Client) hold(ctx context.Context, req request) (*pluginhost.Lease, erro
 	l.Release = sync.OnceFunc(func() {
 		_ = conn.Close()
 		<-ended
-		disconnect()
 	})
+	if err := pluginhost.Attach(ctx, req.Plugin, l); err != nil {
+		l.Release()
+		return nil, err
+	}
 	return l, nil
 }
 

@@ -31,11 +31,29 @@ type hosting struct {
 	doubts   *atomic.Int64
 	released *atomic.Int64
 	known    *sync.Map
+	// hung, when it has one, is a process that answers nothing, and is there until the first
+	// doubt.
+	hung *atomic.Pointer[hungProcess]
+}
+
+// hungProcess is a socket that takes connections and says nothing.
+type hungProcess struct {
+	address string
+	done    chan struct{}
+	end     func()
 }
 
 func (h hosting) Plugin(_ context.Context, name string, _ json.RawMessage) (*pluginhost.Lease, error) {
 	if name != "p" {
 		return nil, &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + name, ID: pluginhost.ErrNotReady, RetryAfter: 7 * time.Second, Remedy: "look at it", Err: errors.New("canary has no luck")}
+	}
+	if p := h.hung.Load(); p != nil {
+		select {
+		case <-p.done:
+		default:
+			return &pluginhost.Lease{Address: p.address, Done: p.done, Why: func() error { return errors.New("it was killed") }, Doubt: p.end,
+				Know: func(sdk.SecretValue) {}, Release: func() {}}, nil
+		}
 	}
 	return &pluginhost.Lease{Address: h.address, Done: h.done, Why: func() error { return errors.New("canary said goodbye") },
 		Doubt: func() { h.doubts.Add(1) }, Know: func(v sdk.SecretValue) { h.known.Store(string(v.Reveal()), true) }, Release: sync.OnceFunc(func() { h.released.Add(1) })}, nil
@@ -48,7 +66,7 @@ func (w *world) hosts(opts ...func(*Options)) hosting {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h := hosting{address: filepath.Join(dir, "s"), done: make(chan struct{}), doubts: &atomic.Int64{}, released: &atomic.Int64{}, known: &sync.Map{}}
+	h := hosting{address: filepath.Join(dir, "s"), done: make(chan struct{}), doubts: &atomic.Int64{}, released: &atomic.Int64{}, known: &sync.Map{}, hung: &atomic.Pointer[hungProcess]{}}
 	l, err := (&net.ListenConfig{}).Listen(w.ctx(), "unix", h.address)
 	if err != nil {
 		w.t.Fatal(err)
@@ -97,6 +115,43 @@ func TestPluginIsKeptForItsUser(t *testing.T) {
 	}
 	l.Release()
 	testwait.Until(t, patience, "the release", func() bool { return h.released.Load() == 1 })
+}
+
+// TestPluginThatHangs: a command that finds a process which answers nothing has the keeper
+// end it, and gets the next.
+func TestPluginThatHangs(t *testing.T) {
+	w := newWorld(t)
+	dir, err := os.MkdirTemp("", "wlk") // short: a socket's path is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	mute, err := (&net.ListenConfig{}).Listen(w.ctx(), "unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = mute.Close()
+		_ = os.RemoveAll(dir)
+	})
+	done := make(chan struct{})
+	h := w.hosts()
+	h.hung.Store(&hungProcess{address: mute.Addr().String(), done: done, end: sync.OnceFunc(func() {
+		_ = mute.Close() // as a process that is killed does
+		close(done)
+	})})
+	l, err := w.client().Plugin(w.ctx(), "p", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	select {
+	case <-done:
+	default:
+		t.Error("nobody doubted the process")
+	}
+	if l.Address != h.address {
+		t.Errorf("it got %s", l.Address)
+	}
 }
 
 // TestPluginSecretsAreKnown: when a command has said a secret that its plugin is about to

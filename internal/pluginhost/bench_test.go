@@ -69,7 +69,7 @@ func TestMTLS(t *testing.T) {
 	if l.Address != "" {
 		t.Errorf("address %q", l.Address)
 	}
-	if _, err := pluginhost.Attach(t.Context(), "fake", l.Address); err == nil {
+	if err := pluginhost.Attach(t.Context(), "fake", &pluginhost.Lease{Address: l.Address}); err == nil {
 		t.Error("somebody else connected")
 	}
 }

@@ -2,27 +2,13 @@ package pluginhost
 
 import (
 	"context"
-	"fmt"
-	"path"
-	"strings"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/windlass-run/windlass/sdk"
-	"github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
 	"github.com/windlass-run/windlass/sdk/plugin/wire"
 )
-
-// slowTime is after how long a call without an answer the process is asked whether it
-// answers anything, and again as often.
-const slowTime = 2 * time.Second
-
-// endTime is how long a call that was cut off waits to learn how the process ended.
-const endTime = 100 * time.Millisecond
 
 // conn is the connection to a plugin, which outlives its process: a call finds the next
 // one ready, with the provider open in it. No call is ever sent twice.
@@ -63,7 +49,7 @@ func (c *conn) live(ctx context.Context) (*Lease, error) {
 			return c.lease, nil
 		}
 		if c.isClosing() {
-			return nil, c.ended(c.lease)
+			return nil, ended(c.want.Plugin.Name, c.lease)
 		}
 		c.let()
 	}
@@ -123,28 +109,7 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	if err != nil {
 		return wire.Status(ctx, err)
 	}
-	defer c.watch(l)()
-	return c.judge(ctx, l, method, l.Conn.Invoke(ctx, method, args, reply, opts...))
-}
-
-// watch doubts a process whose answer takes long, until the answer is there: a process
-// that was stopped answers nothing, and a call may have minutes.
-func (c *conn) watch(l *Lease) (answered func()) {
-	done := make(chan struct{})
-	t := time.AfterFunc(slowTime, func() {
-		for {
-			l.Doubt()
-			select {
-			case <-done:
-				return
-			case <-time.After(slowTime):
-			}
-		}
-	})
-	return func() {
-		t.Stop()
-		close(done)
-	}
+	return watched{l, c.want.Plugin.Name}.Invoke(ctx, method, args, reply, opts...)
 }
 
 // NewStream implements grpc.ClientConnInterface.
@@ -153,71 +118,5 @@ func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 	if err != nil {
 		return nil, wire.Status(ctx, err)
 	}
-	s, err := l.Conn.NewStream(ctx, desc, method, opts...)
-	if err != nil {
-		return nil, c.judge(ctx, l, method, err)
-	}
-	return &stream{ClientStream: s, c: c, l: l, method: method, waits: path.Base(method) == "RunJob"}, nil
-}
-
-// stream judges how a stream ends.
-type stream struct {
-	grpc.ClientStream
-	c      *conn
-	l      *Lease
-	method string
-	// waits: an answer is due. Other streams may be silent for days.
-	waits bool
-}
-
-func (s *stream) RecvMsg(m any) error {
-	if s.waits {
-		defer s.c.watch(s.l)()
-	}
-	err := s.ClientStream.RecvMsg(m)
-	if r, ok := m.(*providerpb.RunJobResponse); !ok || r.GetResult() != nil {
-		s.waits = false
-	}
-	if _, ok := status.FromError(err); err == nil || !ok {
-		return err // also io.EOF, its end
-	}
-	return s.c.judge(s.Context(), s.l, s.method, err)
-}
-
-// judge looks at what became of a call: whether the process may have gone, and whether
-// it was asked for what it hasn't.
-func (c *conn) judge(ctx context.Context, l *Lease, method string, err error) error {
-	st, _ := status.FromError(err)
-	if err == nil || len(st.Details()) > 0 {
-		return err // the plugin itself has answered
-	}
-	switch st.Code() {
-	case codes.Unavailable:
-		l.Doubt()
-		select {
-		case <-l.Done:
-			return wire.Status(ctx, c.ended(l))
-		case <-time.After(endTime):
-		case <-ctx.Done():
-		}
-	case codes.DeadlineExceeded:
-		l.Doubt()
-	case codes.Unimplemented:
-		return wire.Status(ctx, c.absent(method))
-	}
-	return err
-}
-
-// ended is the error of a call whose process has ended: what became of the call isn't
-// known.
-func (c *conn) ended(l *Lease) error {
-	return &sdk.Error{Code: sdk.Unavailable, Op: "ask plugin " + c.want.Plugin.Name, ID: ErrEnded, Retryable: true, Err: fmt.Errorf("its process has ended: %w", l.Why())}
-}
-
-// absent is the error of a capability that a plugin named and hasn't.
-func (c *conn) absent(method string) error {
-	service, call, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	name := strings.TrimSuffix(service[strings.LastIndexByte(service, '.')+1:], "Service")
-	return &sdk.Error{Code: sdk.Unimplemented, Op: "use " + name, ID: ErrContract,
-		Err: fmt.Errorf("the plugin %s says that it has %s, and answers %s with Unimplemented", c.want.Plugin.Name, name, call)}
+	return watched{l, c.want.Plugin.Name}.NewStream(ctx, desc, method, opts...)
 }

@@ -79,10 +79,11 @@ func (s *Plugins) Driver(ctx context.Context, name string) (sdk.Driver, error) {
 // describe asks a process for its driver, whose providers find processes themselves.
 func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driver, error) {
 	own := true
-	d, err := client.Driver(ctx, l.Conn, s.IDs)
+	over := watched{l, name}
+	d, err := client.Driver(ctx, over, s.IDs)
 	if errors.Is(err, sdk.Unimplemented) {
 		own = false
-		d, err = s.published(name, l.Conn, l.Contract, nil)
+		d, err = s.published(name, over, l.Contract, nil)
 	}
 	if err != nil {
 		return sdk.Driver{}, err
@@ -165,7 +166,7 @@ func (s *Plugins) open(ctx context.Context, name string, own bool, schema sdk.Sc
 	c.lock <- struct{}{}
 	defer func() { <-c.lock }()
 	c.reopen = func(ctx context.Context, l *Lease) (sdk.Provider, error) {
-		again, err := open(ctx, l.Conn, l)
+		again, err := open(ctx, watched{l, name}, l)
 		if err != nil {
 			return nil, err
 		}

@@ -126,9 +126,12 @@ type Host struct {
 
 	mu     sync.Mutex
 	places map[[sha256.Size]byte]*place
-	closed bool
-	swept  sync.Once
-	wg     sync.WaitGroup
+	// retired are places whose process is only for those that use it: its program has
+	// changed.
+	retired map[*place]bool
+	closed  bool
+	swept   sync.Once
+	wg      sync.WaitGroup
 }
 
 var _ Source = (*Host)(nil)
@@ -152,38 +155,74 @@ type place struct {
 
 // New returns a host that has started nothing yet.
 func New(o Options) *Host {
-	return &Host{o: o.filled(), places: map[[sha256.Size]byte]*place{}}
+	return &Host{o: o.filled(), places: map[[sha256.Size]byte]*place{}, retired: map[*place]bool{}}
 }
 
 // Process implements Source.
 func (h *Host) Process(ctx context.Context, r Request) (*Lease, error) {
 	key := r.key()
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return nil, errClosed(r.Plugin.Name)
-	}
-	pl := h.places[key]
-	if pl == nil {
-		pl = &place{lock: make(chan struct{}, 1)}
-		h.places[key] = pl
-	}
-	pl.users++
-	h.mu.Unlock()
-	proc, err := h.ready(ctx, pl, r)
-	if err == nil && r.Told != nil {
-		if err = h.initialize(ctx, pl, proc, r.Told); err != nil {
-			h.giveUp(key, pl)
-		}
-	}
+	pl, proc, err := h.find(ctx, key, r)
 	if err != nil {
-		h.leave(key, pl)
 		return nil, err
 	}
-	return &Lease{Conn: proc.conn, Address: proc.address, Contract: proc.contract, Done: proc.done(), Why: proc.why,
+	l := &Lease{Conn: proc.conn, Address: proc.address, Contract: proc.contract, Done: proc.done(), Why: proc.why,
 		Doubt:   func() { h.spawn(func() { proc.doubt(h.o.Probe) }) },
 		Know:    h.know,
-		Release: sync.OnceFunc(func() { h.leave(key, pl) })}, nil
+		Release: sync.OnceFunc(func() { h.leave(key, pl) })}
+	if r.Told != nil {
+		if err := h.initialize(ctx, pl, proc, watched{l, r.Plugin.Name}, r.Told); err != nil {
+			h.giveUp(key, pl)
+			l.Release()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// find returns the place of a request's process, with a use of it, and the process. One
+// whose program has changed is left to those that use it.
+func (h *Host) find(ctx context.Context, key [sha256.Size]byte, r Request) (*place, *process, error) {
+	for {
+		h.mu.Lock()
+		if h.closed {
+			h.mu.Unlock()
+			return nil, nil, errClosed(r.Plugin.Name)
+		}
+		pl := h.places[key]
+		if pl == nil {
+			pl = &place{lock: make(chan struct{}, 1)}
+			h.places[key] = pl
+		}
+		pl.users++
+		h.mu.Unlock()
+		proc, err := h.ready(ctx, key, pl, r)
+		if err == nil {
+			return pl, proc, nil
+		}
+		h.leave(key, pl)
+		if !errors.Is(err, errRetired) {
+			return nil, nil, err
+		}
+	}
+}
+
+// errRetired is that a place takes no new users.
+var errRetired = errors.New("the place is retired")
+
+// retire keeps new users from a place. Its process ends with the last that it has.
+func (h *Host) retire(key [sha256.Size]byte, pl *place) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.places[key] == pl && !h.closed {
+		delete(h.places, key)
+		h.retired[pl] = true
+	}
+}
+
+func (h *Host) isRetired(pl *place) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.retired[pl]
 }
 
 func errClosed(name string) error {
@@ -199,16 +238,25 @@ func (h *Host) spawn(do func()) {
 	}
 }
 
-// ready returns the place's process, started if there is none.
-func (h *Host) ready(ctx context.Context, pl *place, r Request) (*process, error) {
+// ready returns the place's process, started if there is none. It is errRetired where that
+// isn't for new users.
+func (h *Host) ready(ctx context.Context, key [sha256.Size]byte, pl *place, r Request) (*process, error) {
 	select {
 	case pl.lock <- struct{}{}:
 	case <-ctx.Done():
 		return nil, unreached(ctx, r.Plugin.Name)
 	}
 	defer func() { <-pl.lock }()
+	if h.isRetired(pl) {
+		return nil, errRetired
+	}
 	if proc := h.live(pl); proc != nil {
-		return proc, nil
+		if proc.current() {
+			return proc, nil
+		}
+		h.o.Log.Info("a plugin's program has changed: its process is for those alone that use it", "plugin", r.Plugin.Name, "process", proc.child.ID())
+		h.retire(key, pl)
+		return nil, errRetired
 	}
 	if err := h.pause(ctx, pl, r.Plugin.Name); err != nil {
 		return nil, err
@@ -261,7 +309,7 @@ func (h *Host) know(v sdk.SecretValue) {
 }
 
 // initialize tells the place's process its configuration, unless that was done.
-func (h *Host) initialize(ctx context.Context, pl *place, proc *process, config json.RawMessage) error {
+func (h *Host) initialize(ctx context.Context, pl *place, proc *process, conn watched, config json.RawMessage) error {
 	select {
 	case pl.lock <- struct{}{}:
 	case <-ctx.Done():
@@ -273,7 +321,7 @@ func (h *Host) initialize(ctx context.Context, pl *place, proc *process, config 
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.o.StartTime)
 	defer cancel()
-	err := iac.Initialize(ctx, "initialize plugin "+proc.plugin.Name, proc.conn, config)
+	err := iac.Initialize(ctx, "initialize plugin "+proc.plugin.Name, conn, config)
 	proc.told = err == nil
 	return err
 }
@@ -347,7 +395,7 @@ func (h *Host) pause(ctx context.Context, pl *place, name string) error {
 	return nil
 }
 
-// leave ends a use. What nobody uses ends after a while.
+// leave ends a use. What nobody uses ends after a while, and at once where it is retired.
 func (h *Host) leave(key [sha256.Size]byte, pl *place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -356,6 +404,10 @@ func (h *Host) leave(key [sha256.Size]byte, pl *place) {
 	}
 	if pl.idle != nil {
 		pl.idle.Stop()
+	}
+	if h.retired[pl] {
+		h.drop(key, pl)
+		return
 	}
 	pl.idle = time.AfterFunc(h.o.Idle, func() {
 		h.mu.Lock()
@@ -371,6 +423,7 @@ func (h *Host) drop(key [sha256.Size]byte, pl *place) {
 	if h.places[key] == pl {
 		delete(h.places, key)
 	}
+	delete(h.retired, pl)
 	if proc := pl.proc; proc != nil {
 		pl.proc = nil
 		h.wg.Go(proc.stop)
@@ -386,6 +439,9 @@ func (h *Host) Close() error {
 			pl.idle.Stop()
 		}
 		h.drop(key, pl)
+	}
+	for pl := range h.retired {
+		h.drop([sha256.Size]byte{}, pl) // it is in no place
 	}
 	h.mu.Unlock()
 	h.wg.Wait()

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -219,4 +220,29 @@ func FuzzParseIndex(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestIndexOfTheManual: the index that the manual shows is one, and names all that such a
+// plugin serves: that of the manual for authors.
+func TestIndexOfTheManual(t *testing.T) {
+	text, err := os.ReadFile("../../docs/plugins.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```json\n")
+	example, _, _ := strings.Cut(rest, "```")
+	x, err := pluginhost.ParseIndex([]byte(example))
+	if err != nil || len(x.Plugins) != 1 {
+		t.Fatalf("%v in %s", err, example)
+	}
+	text, err = os.ReadFile("../../examples/plugin/plugin.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m struct {
+		Services []string `json:"iacServices"`
+	}
+	if err := json.Unmarshal(text, &m); err != nil || !slices.Equal(x.Plugins[0].Services, m.Services) {
+		t.Errorf("%v: the manual's index has %q, such a plugin serves %q", err, x.Plugins[0].Services, m.Services)
+	}
 }

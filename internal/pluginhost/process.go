@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -50,18 +52,24 @@ type process struct {
 	mtls     bool
 	// told: it was initialized; under the lock of its place.
 	told bool
+	// program is the file that was started, and sum its SHA-256; under the lock of its place.
+	program fs.FileInfo
+	sum     string
 
 	probing sync.Mutex
-	stop    func()
+	// mute: it answered nothing, and was killed.
+	mute atomic.Bool
+	stop func()
 }
 
 // start starts a plugin's program with nothing of our environment but env, and waits
 // until it is ready, at most limit. Whoever has it stops it.
 func start(ctx context.Context, o *Options, p config.Plugin, env []string) (_ *process, err error) {
-	if _, err := Verify(p); err != nil {
+	program, sum, err := verify(p)
+	if err != nil {
 		return nil, err
 	}
-	file, err := readManifest(p.Path)
+	manifest, err := readManifest(p.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +77,7 @@ func start(ctx context.Context, o *Options, p config.Plugin, env []string) (_ *p
 	if err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", p.Name, err)
 	}
-	pr := &process{plugin: p, dir: dir, words: newWords(o.Log.With("plugin", p.Name), o.Redact, time.Now)}
+	pr := &process{plugin: p, dir: dir, program: program, sum: sum, words: newWords(o.Log.With("plugin", p.Name), o.Redact, time.Now)}
 	pr.stop = sync.OnceFunc(pr.end)
 	defer func() {
 		if err != nil {
@@ -104,7 +112,7 @@ func start(ctx context.Context, o *Options, p config.Plugin, env []string) (_ *p
 	if err := pr.connect(ctx); err != nil {
 		return nil, pr.notReady(ctx, err)
 	}
-	if pr.contract, err = ask(ctx, pr.conn, file); err != nil {
+	if pr.contract, err = ask(ctx, pr.conn, manifest); err != nil {
 		return nil, pr.notReady(ctx, err)
 	}
 	return pr, nil
@@ -169,6 +177,26 @@ func (p *process) notReady(ctx context.Context, cause error) error {
 		Remedy: "windlass plugin check " + p.plugin.Name + " looks at it"}
 }
 
+// current reports whether the process would be started as it is: its program may be, and
+// has the bytes that it was started with. The place's lock is held.
+func (p *process) current() bool {
+	info, err := inspect(p.plugin)
+	if err != nil {
+		return false // whoever starts the next is told
+	}
+	if want, err := Expected(p.plugin); err != nil || want != "" && want != p.sum {
+		return false
+	}
+	if os.SameFile(info, p.program) && info.Size() == p.program.Size() && info.ModTime().Equal(p.program.ModTime()) {
+		return true
+	}
+	if sum, err := Sum(p.plugin.Path); err != nil || sum != p.sum {
+		return false
+	}
+	p.program = info
+	return true
+}
+
 // done is closed when the process has ended.
 func (p *process) done() <-chan struct{} { return p.child.ended }
 
@@ -177,6 +205,9 @@ func (p *process) why() error {
 	text := "it ended"
 	if err := p.child.err; err != nil {
 		text = err.Error()
+	}
+	if p.mute.Load() {
+		text = "it answered nothing and was killed"
 	}
 	if last := p.words.lastWords(); last != "" {
 		text += "; its last words: " + last
@@ -196,6 +227,8 @@ func (p *process) doubt(patience time.Duration) {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
 		p.words.log.Warn("a plugin doesn't answer and is killed", "err", err)
+		// One that can't be reached may be ending by itself.
+		p.mute.Store(status.Code(err) == codes.DeadlineExceeded)
 		p.child.end()
 	}
 }

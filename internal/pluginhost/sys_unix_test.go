@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"testing"
 )
 
 // stopSelf stops the process as Ctrl-Z does.
@@ -25,4 +26,16 @@ func closeSockets() {
 func running(pid string) bool {
 	n, err := strconv.Atoi(pid)
 	return err == nil && syscall.Kill(n, 0) == nil
+}
+
+// stop stops a process as Ctrl-Z does.
+func stop(t *testing.T, pid string) {
+	t.Helper()
+	n, err := strconv.Atoi(pid)
+	if err == nil {
+		err = syscall.Kill(n, syscall.SIGSTOP)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

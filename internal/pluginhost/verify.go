@@ -105,8 +105,38 @@ func Sum(path string) (string, error) {
 // Verify refuses a program that isn't there, that others may change, or that hasn't the
 // checksum that it must have. It returns the one that it has.
 func Verify(p config.Plugin) (sum string, err error) {
-	fail := func(code sdk.Code, id, remedy string, err error) error {
-		return &sdk.Error{Code: code, Op: "verify plugin " + p.Name, ID: id, Remedy: remedy, Err: err}
+	_, sum, err = verify(p)
+	return sum, err
+}
+
+// verify is Verify, and returns the file as it was before it was read, too.
+func verify(p config.Plugin) (file fs.FileInfo, sum string, err error) {
+	if file, err = inspect(p); err != nil {
+		return nil, "", err
+	}
+	want, err := Expected(p)
+	if err != nil {
+		return nil, "", unverified(p, sdk.InvalidArgument, ErrChecksum, "install it again", err)
+	}
+	if sum, err = Sum(p.Path); err != nil {
+		return nil, "", unverified(p, sdk.FailedPrecondition, ErrNoProgram, "make it readable", err)
+	}
+	if want != "" && sum != want {
+		return nil, sum, unverified(p, sdk.PermissionDenied, ErrChecksum, "trust it by writing its checksum, or put back the one that was trusted",
+			fmt.Errorf("%s has the SHA-256 %s, not %s", p.Path, sum, want))
+	}
+	return file, sum, nil
+}
+
+func unverified(p config.Plugin, code sdk.Code, id, remedy string, err error) error {
+	return &sdk.Error{Code: code, Op: "verify plugin " + p.Name, ID: id, Remedy: remedy, Err: err}
+}
+
+// inspect refuses a program that isn't there, or that others may change, and doesn't read
+// all of it. It returns the file that it has seen.
+func inspect(p config.Plugin) (fs.FileInfo, error) {
+	fail := func(code sdk.Code, id, remedy string, err error) (fs.FileInfo, error) {
+		return nil, unverified(p, code, id, remedy, err)
 	}
 	info, err := os.Stat(p.Path)
 	switch {
@@ -116,32 +146,21 @@ func Verify(p config.Plugin) (sum string, err error) {
 			what = fmt.Sprintf("the folder %s has no program %s", filepath.Dir(p.Path), filepath.Base(p.Path))
 			remedy = "put it there, which windlass plugin install does from an index, or remove the folder"
 		}
-		return "", fail(sdk.NotFound, ErrNoProgram, remedy, errors.New(what))
+		return fail(sdk.NotFound, ErrNoProgram, remedy, errors.New(what))
 	case err != nil:
-		return "", fail(sdk.FailedPrecondition, ErrNoProgram, "make it readable", err)
+		return fail(sdk.FailedPrecondition, ErrNoProgram, "make it readable", err)
 	case !info.Mode().IsRegular():
-		return "", fail(sdk.InvalidArgument, ErrNoProgram, "name the program itself", fmt.Errorf("%s is no file", p.Path))
+		return fail(sdk.InvalidArgument, ErrNoProgram, "name the program itself", fmt.Errorf("%s is no file", p.Path))
 	case info.Mode().Perm()&0o111 == 0 && runtime.GOOS != "windows":
-		return "", fail(sdk.FailedPrecondition, ErrNoProgram, "run chmod +x on it", fmt.Errorf("%s may not be executed", p.Path))
+		return fail(sdk.FailedPrecondition, ErrNoProgram, "run chmod +x on it", fmt.Errorf("%s may not be executed", p.Path))
 	}
 	if why := elsewhere(p.Path); why != "" {
-		return "", fail(sdk.FailedPrecondition, ErrPlatform, "build or fetch it for this system", fmt.Errorf("%s %s", p.Path, why))
+		return fail(sdk.FailedPrecondition, ErrPlatform, "build or fetch it for this system", fmt.Errorf("%s %s", p.Path, why))
 	}
 	for _, at := range []string{p.Path, filepath.Dir(p.Path)} {
 		if why := changeable(at); why != "" {
-			return "", fail(sdk.PermissionDenied, ErrUntrusted, "take it over with chown, or run chmod go-w on it", fmt.Errorf("%s %s", at, why))
+			return fail(sdk.PermissionDenied, ErrUntrusted, "take it over with chown, or run chmod go-w on it", fmt.Errorf("%s %s", at, why))
 		}
 	}
-	want, err := Expected(p)
-	if err != nil {
-		return "", fail(sdk.InvalidArgument, ErrChecksum, "install it again", err)
-	}
-	if sum, err = Sum(p.Path); err != nil {
-		return "", fail(sdk.FailedPrecondition, ErrNoProgram, "make it readable", err)
-	}
-	if want != "" && sum != want {
-		return sum, fail(sdk.PermissionDenied, ErrChecksum, "trust it by writing its checksum, or put back the one that was trusted",
-			fmt.Errorf("%s has the SHA-256 %s, not %s", p.Path, sum, want))
-	}
-	return sum, nil
+	return info, nil
 }

@@ -1,0 +1,146 @@
+//go:build unix
+
+package pluginhost_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/windlass-run/windlass/internal/pluginhost"
+	"github.com/windlass-run/windlass/internal/testwait"
+	"github.com/windlass-run/windlass/sdk"
+)
+
+// program is the plugin's, and replace puts another into its place, whose bytes have more at
+// their end.
+func (y *yard) program() string { return filepath.Join(y.dir, "plugins", "fake", "fake") }
+
+func (y *yard) replace(more string) {
+	y.t.Helper()
+	data, err := os.ReadFile(y.program())
+	if err == nil {
+		err = os.WriteFile(y.program()+".new", append(data, more...), 0o700) //nolint:gosec // a program
+	}
+	if err == nil {
+		err = os.Rename(y.program()+".new", y.program())
+	}
+	if err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+// TestPluginIsUpgraded: a program with other bytes gets a new process for whoever comes now,
+// and the former one goes on for those that use it, and no longer. The same bytes in another
+// file change nothing.
+func TestPluginIsUpgraded(t *testing.T) {
+	y := newYard(t, "", nil)
+	p := y.open()
+	h := y.run(p, "hang")
+	old := y.lease()
+	first := y.pid()
+	y.replace("")
+	if y.lease(); y.pid() != first {
+		t.Error("the same bytes have a new process")
+	}
+	y.replace("more")
+	y.open()
+	second := y.pid()
+	if second == first {
+		t.Fatal("a new provider is on the old process")
+	}
+	if y.lease(); y.pid() != second {
+		t.Error("a third process")
+	}
+	if st, err := can(t, p, sdk.Runner()).JobStatus(t.Context(), sdk.JobStatusRequest{Handle: h}); err != nil || st.State != sdk.StateRunning {
+		t.Errorf("the old run: %+v, %v", st, err)
+	}
+	select {
+	case <-old.Done:
+		t.Error("the old process has ended before its users have left")
+	default:
+	}
+}
+
+// TestPluginIsUpgradedWhileItIsIdle: nobody uses the former process, so that it ends at once;
+// and one that is used ends with its last user, or with its host.
+func TestPluginIsUpgradedWhileItIsIdle(t *testing.T) {
+	y := newYard(t, "", func(o *pluginhost.Options) { o.Idle = time.Hour })
+	use := func() *pluginhost.Lease {
+		t.Helper()
+		req, err := y.plugins.Request("fake", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := y.host.Process(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ends := func(l *pluginhost.Lease, what string) {
+		t.Helper()
+		testwait.Until(t, patience, what, func() bool {
+			select {
+			case <-l.Done:
+				return true
+			default:
+				return false
+			}
+		})
+	}
+	idle := use()
+	idle.Release()
+	y.replace("1")
+	used := use()
+	ends(idle, "the end of the idle process")
+	y.replace("2")
+	last := use()
+	used.Release()
+	ends(used, "the end of the process that was used")
+	y.replace("3")
+	use().Release()
+	if err := y.host.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ends(last, "the end of a former process with its host")
+	last.Release()
+}
+
+// TestPluginIsRefusedWhileItIsWarm: a program that would not be started gets no new users on
+// the process that is there, either.
+func TestPluginIsRefusedWhileItIsWarm(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := pluginhost.Sum(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(y *yard) error{
+		"other bytes": func(y *yard) error {
+			y.replace("more")
+			return nil
+		},
+		"others may change it": func(y *yard) error {
+			return os.Chmod(filepath.Dir(y.program()), 0o777) //nolint:gosec // that is what is refused
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, "", nil, "checksum: 'sha256:"+sum+"'")
+			p := y.open()
+			h := y.run(p, "hang")
+			if err := spoil(y); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := y.tryOpen(sdk.OpenRequest{}); sdk.CodeOf(err) != sdk.PermissionDenied {
+				t.Errorf("a new provider: %v", err)
+			}
+			if st, err := can(t, p, sdk.Runner()).JobStatus(t.Context(), sdk.JobStatusRequest{Handle: h}); err != nil || st.State != sdk.StateRunning {
+				t.Errorf("the old run: %+v, %v", st, err)
+			}
+		})
+	}
+}
