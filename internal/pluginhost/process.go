@@ -227,8 +227,9 @@ func (p *process) doubt(patience time.Duration) {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
 		p.words.log.Warn("a plugin doesn't answer and is killed", "err", err)
-		// One that can't be reached may be ending by itself.
-		p.mute.Store(status.Code(err) == codes.DeadlineExceeded)
+		if status.Code(err) == codes.DeadlineExceeded { // else it may be ending by itself
+			p.mute.Store(true)
+		}
 		p.child.end()
 	}
 }
