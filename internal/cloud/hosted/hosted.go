@@ -8,7 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/windlass-run/windlass/sdk"
@@ -95,4 +97,21 @@ type Token struct {
 	Value string
 	// Expires is when the API server takes it no more; zero is unknown.
 	Expires time.Time
+}
+
+// Form compiles the pattern of a name when it is first needed.
+func Form(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
+// Unseen is a copy of the error of a cluster that isn't there, or may not be seen, which
+// names the cluster's member; nil for any other error. The cloud says what to do.
+func Unseen(err error) *sdk.Error {
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.Code != sdk.NotFound && e.Code != sdk.PermissionDenied {
+		return nil
+	}
+	out := *e
+	out.Field = "config.cluster"
+	return &out
 }

@@ -8,15 +8,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
@@ -51,7 +48,7 @@ type config struct {
 
 // clusterName is the form of a name.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
-var clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`) })
+var clusterName = hosted.Form(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`)
 
 // source is one cluster.
 type source struct {
@@ -131,17 +128,15 @@ func (s *source) Cluster(ctx context.Context) (hosted.Cluster, error) {
 
 // explained says what is to be done about a cluster that wasn't found.
 func (s *source) explained(err error) error {
-	var e *sdk.Error
-	if !errors.As(err, &e) || e.Code != sdk.NotFound && e.Code != sdk.PermissionDenied {
+	out := hosted.Unseen(err)
+	if out == nil {
 		return err
 	}
-	out := *e
-	out.Field = "config.cluster"
 	out.Remedy = "`aws eks list-clusters --region " + s.session.Region + "` lists those that there are"
-	if e.Code == sdk.PermissionDenied {
+	if out.Code == sdk.PermissionDenied {
 		out.Remedy = "allow the credentials eks:DescribeCluster on the cluster " + s.cluster
 	}
-	return &out
+	return out
 }
 
 // maxReply bounds a description in bytes.

@@ -11,10 +11,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
@@ -64,14 +62,9 @@ type config struct {
 
 // https://learn.microsoft.com/en-us/azure/azure-resource-manager/management/resource-name-rules
 var (
-	clusterName = form(`^[a-zA-Z0-9]([-_a-zA-Z0-9]{0,61}[a-zA-Z0-9])?$`)
-	groupName   = form(`^[-\w.()]{0,89}[-\w()]$`)
+	clusterName = hosted.Form(`^[a-zA-Z0-9]([-_a-zA-Z0-9]{0,61}[a-zA-Z0-9])?$`)
+	groupName   = hosted.Form(`^[-\w.()]{0,89}[-\w()]$`)
 )
-
-// form compiles a pattern when it is first needed.
-func form(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
 
 // source is one cluster.
 type source struct {
@@ -181,22 +174,20 @@ func (s *source) kubeconfig(ctx context.Context) ([]byte, error) {
 
 // explained says what is to be done about a cluster that wasn't found.
 func (s *source) explained(err error) error {
-	var e *sdk.Error
-	if !errors.As(err, &e) || e.Code != sdk.NotFound && e.Code != sdk.PermissionDenied {
+	out := hosted.Unseen(err)
+	if out == nil {
 		return err
 	}
-	out := *e
-	out.Field = "config.cluster"
 	code, _ := azure.CodeText(err)
 	switch {
-	case e.Code == sdk.PermissionDenied:
+	case out.Code == sdk.PermissionDenied:
 		out.Remedy = "give the identity the role Azure Kubernetes Service Cluster User Role for the cluster " + s.config.Cluster
 	case code == "ResourceGroupNotFound":
 		out.Field = "config.resource_group"
 	case code != "SubscriptionNotFound":
 		out.Remedy = "`az aks list --resource-group " + s.config.ResourceGroup + "` lists those that there are"
 	}
-	return &out
+	return out
 }
 
 // entry is the cluster and the user of a kubeconfig's context.

@@ -8,13 +8,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
-	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -54,14 +51,9 @@ type config struct {
 
 var (
 	// https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters#resource:-cluster
-	clusterName  = form(`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`)
-	locationName = form(`^[a-z]+-[a-z]+[0-9]{1,2}(-[a-z])?$`)
+	clusterName  = hosted.Form(`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`)
+	locationName = hosted.Form(`^[a-z]+-[a-z]+[0-9]{1,2}(-[a-z])?$`)
 )
-
-// form compiles a pattern when it is first needed.
-func form(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
 
 // source is one cluster.
 type source struct {
@@ -178,17 +170,15 @@ func (s *source) Cluster(ctx context.Context) (hosted.Cluster, error) {
 
 // explained says what is to be done about a cluster that wasn't found.
 func (s *source) explained(err error) error {
-	var e *sdk.Error
-	if !errors.As(err, &e) || e.Code != sdk.NotFound && e.Code != sdk.PermissionDenied {
+	out := hosted.Unseen(err)
+	if out == nil {
 		return err
 	}
-	out := *e
-	out.Field = "config.cluster"
 	out.Remedy = "`gcloud container clusters list --project " + s.session.Project + "` lists those that there are"
-	if e.Code == sdk.PermissionDenied {
+	if out.Code == sdk.PermissionDenied {
 		out.Remedy = "allow the credentials container.clusters.get (roles/container.clusterViewer) in the project " + s.session.Project
 	}
-	return &out
+	return out
 }
 
 // maxReply bounds a cluster's description in bytes.
