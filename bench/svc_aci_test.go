@@ -11,7 +11,6 @@ import (
 	"github.com/windlass-run/windlass/internal/cloud/azure"
 	"github.com/windlass-run/windlass/internal/driver/aci"
 	pocketazure "github.com/windlass-run/windlass/internal/pocket/azure"
-	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -24,19 +23,7 @@ func BenchmarkSvcACI(b *testing.B) {
 	if testing.Short() {
 		b.Skip("needs seconds: left out by -short")
 	}
-	cloud, err := pocketazure.New(pocketazure.Options{Executor: run.NewScripted(func(run.Spec) run.Play { return run.Play{For: -1} })})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = cloud.Close() })
-	address, err := cloud.Listen("127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	ca := filepath.Join(b.TempDir(), pocketazure.CAFile)
-	if err := os.WriteFile(ca, cloud.CA(), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	cloud, address, ca := servedAzure(b)
 	plain := plainGroups(b, address, ca)
 	settled := func(name string) {
 		testwait.Until(b, time.Minute, "group "+name, func() bool {
@@ -55,6 +42,25 @@ func BenchmarkSvcACI(b *testing.B) {
 			return err
 		}}
 	c.restarts(b) // the first, unmeasured change of either gets a token
+}
+
+// servedAzure is a pocket Azure whose containers go on for ever, and the file of its
+// authority.
+func servedAzure(b *testing.B) (cloud *pocketazure.Server, address, ca string) {
+	b.Helper()
+	cloud, err := pocketazure.New(pocketazure.Options{Executor: forever()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = cloud.Close() })
+	if address, err = cloud.Listen("127.0.0.1:0"); err != nil {
+		b.Fatal(err)
+	}
+	ca = filepath.Join(b.TempDir(), pocketazure.CAFile)
+	if err := os.WriteFile(ca, cloud.CA(), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return cloud, address, ca
 }
 
 // plainGroups is Azure's client alone.

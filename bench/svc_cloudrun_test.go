@@ -12,7 +12,6 @@ import (
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/driver/cloudrun"
 	pocketgcp "github.com/windlass-run/windlass/internal/pocket/gcp"
-	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -25,21 +24,7 @@ func BenchmarkSvcCloudRun(b *testing.B) {
 	if testing.Short() {
 		b.Skip("needs seconds: left out by -short")
 	}
-	cloud, err := pocketgcp.New(pocketgcp.Options{Executor: run.NewScripted(func(run.Spec) run.Play { return run.Play{For: -1} })})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = cloud.Close() })
-	address, err := cloud.Listen("127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = conn.Close() })
-	plain := &plainServices{b: b, c: runpb.NewServicesClient(conn)}
+	cloud, address, plain := servedGoogle(b)
 	plain.create("ours")
 	plain.create("theirs")
 	c := changes{w: gcpWorkloads(b, address), target: sdk.Target{Provider: cloudrun.Kind, Path: sdk.WorkloadPath(pocketgcp.Location + "/ours")}, faults: cloud.Faults(),
@@ -50,6 +35,26 @@ func BenchmarkSvcCloudRun(b *testing.B) {
 		restart: func() error { return plain.update("theirs", true, func(*runpb.Service) {}) }}
 	b.Run("scale", c.scales)
 	b.Run("restart", c.restarts)
+}
+
+// servedGoogle is a pocket Google Cloud whose instances go on for ever, and Google's stubs
+// for it.
+func servedGoogle(b *testing.B) (cloud *pocketgcp.Server, address string, plain *plainServices) {
+	b.Helper()
+	cloud, err := pocketgcp.New(pocketgcp.Options{Executor: forever()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = cloud.Close() })
+	if address, err = cloud.Listen("127.0.0.1:0"); err != nil {
+		b.Fatal(err)
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() })
+	return cloud, address, &plainServices{b: b, c: runpb.NewServicesClient(conn)}
 }
 
 // gcpWorkloads is the runtime of live workloads on a pocket Google Cloud.

@@ -12,7 +12,6 @@ import (
 	"github.com/windlass-run/windlass/internal/control"
 	driver "github.com/windlass-run/windlass/internal/driver/ecs"
 	pocket "github.com/windlass-run/windlass/internal/pocket/aws"
-	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -25,16 +24,8 @@ func BenchmarkSvcECS(b *testing.B) {
 	if testing.Short() {
 		b.Skip("needs seconds: left out by -short")
 	}
-	cloud, err := pocket.New(pocket.Options{Executor: run.NewScripted(func(run.Spec) run.Play { return run.Play{For: -1} })})
-	if err != nil {
-		b.Fatal(err)
-	}
-	web := httptest.NewServer(cloud)
-	b.Cleanup(func() {
-		web.Close()
-		_ = cloud.Close()
-	})
-	plain := newRaw(web.URL)
+	cloud, url := servedAWS(b)
+	plain := newRaw(url)
 	plain.define(b)
 	plain.serve(b, "ours")
 	plain.serve(b, "theirs")
@@ -43,12 +34,27 @@ func BenchmarkSvcECS(b *testing.B) {
 		_, err := plain.ecs.UpdateService(b.Context(), in)
 		return err
 	}
-	c := changes{w: awsWorkloads(b, web.URL), target: sdk.Target{Provider: driver.Kind, Path: "default/ours"}, faults: cloud.Faults(),
+	c := changes{w: awsWorkloads(b, url), target: sdk.Target{Provider: driver.Kind, Path: "default/ours"}, faults: cloud.Faults(),
 		settled: func(name string) { plain.steady(b, name) },
 		scale:   func(n int32) error { return update(&ecs.UpdateServiceInput{DesiredCount: &n}) },
 		restart: func() error { return update(&ecs.UpdateServiceInput{ForceNewDeployment: true}) }}
 	b.Run("scale", c.scales)
 	b.Run("restart", c.restarts)
+}
+
+// servedAWS is a pocket AWS whose tasks go on for ever.
+func servedAWS(b *testing.B) (cloud *pocket.Server, url string) {
+	b.Helper()
+	cloud, err := pocket.New(pocket.Options{Executor: forever()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	web := httptest.NewServer(cloud)
+	b.Cleanup(func() {
+		web.Close()
+		_ = cloud.Close()
+	})
+	return cloud, web.URL
 }
 
 // awsWorkloads is the runtime of live workloads on a pocket AWS.

@@ -7,18 +7,11 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"cloud.google.com/go/run/apiv2/runpb"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/driver/aci"
@@ -28,7 +21,6 @@ import (
 	pocketaws "github.com/windlass-run/windlass/internal/pocket/aws"
 	pocketazure "github.com/windlass-run/windlass/internal/pocket/azure"
 	pocketgcp "github.com/windlass-run/windlass/internal/pocket/gcp"
-	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/internal/telemetry"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
@@ -194,47 +186,22 @@ func BenchmarkSvcStatus(b *testing.B) {
 	})
 }
 
-// forever is an executor whose jobs go on.
-func forever() run.Executor {
-	return run.NewScripted(func(run.Spec) run.Play { return run.Play{For: -1} })
-}
-
 func manyOnECS(b *testing.B, n int) control.Backend {
 	b.Helper()
-	cloud, err := pocketaws.New(pocketaws.Options{Executor: forever()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	web := httptest.NewServer(cloud)
-	b.Cleanup(func() {
-		web.Close()
-		_ = cloud.Close()
-	})
-	plain := newRaw(web.URL)
+	_, url := servedAWS(b)
+	plain := newRaw(url)
 	plain.define(b)
 	for i := range n {
 		plain.serve(b, fmt.Sprintf("api-%03d", i))
 	}
 	d := driver.Driver()
 	return control.Backend{Name: "ecs", Driver: &d, Provider: providerOf(b, d, map[string]string{"AWS_ACCESS_KEY_ID": "pocket", "AWS_SECRET_ACCESS_KEY": "pocket"},
-		fmt.Sprintf(`{"region": %q, "endpoint": %q, "account": %q}`, pocketaws.Region, web.URL, pocketaws.Account))}
+		fmt.Sprintf(`{"region": %q, "endpoint": %q, "account": %q}`, pocketaws.Region, url, pocketaws.Account))}
 }
 
 func manyOnACI(b *testing.B, n int) control.Backend {
 	b.Helper()
-	cloud, err := pocketazure.New(pocketazure.Options{Executor: forever()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = cloud.Close() })
-	address, err := cloud.Listen("127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	ca := filepath.Join(b.TempDir(), pocketazure.CAFile)
-	if err := os.WriteFile(ca, cloud.CA(), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	_, address, ca := servedAzure(b)
 	plain := plainGroups(b, address, ca)
 	for i := range n {
 		if _, err := plain.BeginCreateOrUpdate(b.Context(), pocketazure.ResourceGroup, fmt.Sprintf("api-%03d", i), group(), nil); err != nil {
@@ -248,21 +215,7 @@ func manyOnACI(b *testing.B, n int) control.Backend {
 
 func manyOnCloudRun(b *testing.B, n int) control.Backend {
 	b.Helper()
-	cloud, err := pocketgcp.New(pocketgcp.Options{Executor: forever()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = cloud.Close() })
-	address, err := cloud.Listen("127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = conn.Close() })
-	plain := &plainServices{b: b, c: runpb.NewServicesClient(conn)}
+	_, address, plain := servedGoogle(b)
 	for i := range n {
 		plain.create(fmt.Sprintf("api-%03d", i))
 	}

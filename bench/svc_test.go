@@ -6,6 +6,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/pocket/fault"
+	"github.com/windlass-run/windlass/internal/pocket/run"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -66,4 +67,9 @@ func (c changes) restarts(b *testing.B) {
 func workloadsOf(b *testing.B, d sdk.Driver, p sdk.Provider) *control.WorkloadRuntime {
 	b.Helper()
 	return engineOf(b, d, 0, func(string) sdk.Provider { return p }).Workloads()
+}
+
+// forever is an executor whose jobs go on.
+func forever() run.Executor {
+	return run.NewScripted(func(run.Spec) run.Play { return run.Play{For: -1} })
 }
