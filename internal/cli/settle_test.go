@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/internal/ledger/sqlite"
@@ -11,11 +12,25 @@ import (
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
 
+// behind is a clock that is behind.
+type behind time.Duration
+
+func (b behind) Now() time.Time { return time.Now().Add(-time.Duration(b)) }
+
+func (behind) Sleep(ctx context.Context, d time.Duration) error {
+	return sdk.SystemClock().Sleep(ctx, d)
+}
+
 // left leaves the row of a create of the box "a", whose command was killed behind the
-// call, or before it.
+// call, or before it: so long ago that no call goes on any more.
 func (k *keeping) left(sent bool) string {
 	k.t.Helper()
-	store, err := sqlite.Open(k.t.Context(), k.state, sqlite.Options{})
+	return k.leftAgo(sent, time.Minute)
+}
+
+func (k *keeping) leftAgo(sent bool, age time.Duration) string {
+	k.t.Helper()
+	store, err := sqlite.Open(k.t.Context(), k.state, sqlite.Options{Clock: behind(age)})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -114,6 +129,29 @@ func TestKilledChangeOfADumbProvider(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	k.cmd(t.Context(), 0, "ledger", "verify")
+}
+
+// TestKilledChangeMayStillCome: where the call of a killed command may still be carried out,
+// each command that looks says so, and until when, and none closes the row.
+func TestKilledChangeMayStillCome(t *testing.T) {
+	k := newKeeping(t)
+	id := k.leftAgo(false, 0)
+	for _, args := range [][]string{{"ps"}, {"reap"}, {"wait", "--timeout", "50ms", id}, {"resource", "apply", "-f", "r.yaml"}} {
+		k.file("r.yaml", "resources:\n  - {name: a, type: fake.box, provider: shelf}\n")
+		_ = k.runIn(t.Context(), k.on, args...)
+		if e := k.err.String(); !strings.Contains(e, "can't be told at the moment") || !strings.Contains(e, "may still come: a call has 30s") {
+			t.Errorf("%v: %s", args, e)
+		}
+	}
+	if e := k.err.String(); !strings.Contains(e, "to do: repeat it in ") || !strings.Contains(e, "windlass wait ") {
+		t.Errorf("apply: %s", e)
+	}
+	if v := k.status(id); v.State != sdk.StateUnknown || v.FinishedAt != nil || !strings.Contains(v.Message, "may still come") {
+		t.Errorf("%+v", v)
+	}
+	if k.rows() != 1 || k.cloud.Calls(fake.OpCreateResource) != 0 {
+		t.Errorf("%d rows, %d calls", k.rows(), k.cloud.Calls(fake.OpCreateResource))
+	}
 }
 
 // TestWaitForAChange: a change that can't be told of yet is looked at until it can, and

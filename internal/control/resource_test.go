@@ -192,17 +192,29 @@ func TestResourceLostReplies(t *testing.T) {
 }
 
 // TestResourceUnconfirmed: a call that never reached the backend is no success, and no
-// definite failure either.
+// definite failure either. It may still be carried out at first; later it is lost.
 func TestResourceUnconfirmed(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, withCallTime)
 	e := w.engine()
 	w.cloud.Inject(fake.Fault{Op: fake.OpCreateResource, Kind: fake.FaultReset})
 	out, err := e.ApplyResource(w.ctx(), box("a", "{}"), false)
 	var doubt *sdk.Error
-	if !errors.As(err, &doubt) || doubt.ID != control.ErrResourceUnconfirmed || sdk.IsClear(err) || len(out.Rows) != 1 {
+	if !errors.As(err, &doubt) || doubt.ID != control.ErrResourceUnconfirmed || sdk.IsClear(err) || len(out.Rows) != 1 || doubt.RetryAfter <= 0 || !strings.Contains(doubt.Remedy, "repeat it in ") {
 		t.Fatalf("got %+v, %v", out, err)
 	}
 	run, _ := w.rowOf(out.Rows[0])
+	if run.State != sdk.StateUnknown || run.Reason != sdk.ReasonSubmitUnconfirmed || !run.Open() || !run.Holder.IsZero() || !strings.Contains(run.Message, "isn't there now") {
+		t.Errorf("row %s %s: %s", run.State, run.Reason, run.Message)
+	}
+	if _, err := e.ApplyResource(w.ctx(), box("a", "{}"), false); !errors.As(err, &doubt) || doubt.ID != control.ErrResourceUnconfirmed || w.rows() != 1 {
+		t.Errorf("again at once: %v, %d rows", err, w.rows())
+	}
+	w.clock.step(2 * callTime)
+	again := w.apply(e, box("a", "{}"), false)
+	if again.Action != control.ResourceCreate {
+		t.Errorf("again: %+v", again)
+	}
+	run, _ = w.rowOf(out.Rows[0])
 	if run.State != sdk.StateLost || run.Reason != sdk.ReasonSubmitUnconfirmed || run.Open() || !strings.Contains(run.Message, "isn't there now") {
 		t.Errorf("row %s %s: %s", run.State, run.Reason, run.Message)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
@@ -151,6 +152,7 @@ func (c *resourceCall) change(ctx context.Context, out *ResourceOutcome, ch reso
 	if err != nil {
 		return err
 	}
+	asked := c.e.clock.Now()
 	act, err := c.e.beginRow(ctx, ledger.Requested{Actor: c.req.Actor, Action: resourceVerb + string(ch.action), Target: c.req.target(),
 		Name: c.req.Spec.Name, Spec: spec, SpecHash: sdk.HashCanonical(spec)}, c.back)
 	if err != nil {
@@ -166,7 +168,7 @@ func (c *resourceCall) change(ctx context.Context, out *ResourceOutcome, ch reso
 	res, err := ch.call(context.WithoutCancel(ctx), act.id)
 	err = c.fail(err)
 	if err != nil && !sdk.IsClear(err) {
-		return c.readBack(ctx, act, out, ch, err)
+		return c.readBack(ctx, act, out, ch, asked, err)
 	}
 	detail := map[string]string{}
 	if err == nil && res != nil {
@@ -176,8 +178,9 @@ func (c *resourceCall) change(ctx context.Context, out *ResourceOutcome, ch reso
 	return act.end(ctx, err, detail)
 }
 
-// readBack settles a change whose reply was lost.
-func (c *resourceCall) readBack(ctx context.Context, act action, out *ResourceOutcome, ch resourceChange, cause error) error {
+// readBack settles a change whose reply was lost, which was asked for at a time. Where that
+// may still come, the row stays open: the next look settles it.
+func (c *resourceCall) readBack(ctx context.Context, act action, out *ResourceOutcome, ch resourceChange, asked time.Time, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.settleTime())
 	defer cancel()
 	p := c.prove(ctx, ch.action, act.id)
@@ -190,6 +193,12 @@ func (c *resourceCall) readBack(ctx context.Context, act action, out *ResourceOu
 	doubt := &sdk.Error{Code: sdk.CodeOf(cause), Op: string(ch.action) + " resource", Provider: c.back.Name, ID: ErrResourceUnconfirmed,
 		Remedy: "windlass resource diff shows how it is; apply it again then",
 		Err:    fmt.Errorf("%s: no reply says whether it was done, and %s: %w", c.req.target(), p.seen, cause)}
+	if early := c.early(p, asked); early != nil {
+		doubt.RetryAfter = sdk.RetryAfter(early)
+		doubt.Remedy = "repeat it in " + wholeSeconds(doubt.RetryAfter).String() + ": what became of this one is looked up first then"
+		doubt.Err = fmt.Errorf("%s: no reply says whether it was done, and it may still come: %s: %w", c.req.target(), p.seen, cause)
+		return act.leave(ctx, doubt)
+	}
 	if p.err == nil {
 		return act.doubt(ctx, doubt)
 	}

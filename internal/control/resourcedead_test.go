@@ -39,6 +39,9 @@ type deadChange struct {
 
 	state sdk.JobState
 	words string
+	// at once: it is told at once, also of a change that may still come. What isn't
+	// proven and isn't told at once is told once that can't be any more.
+	atOnce bool
 }
 
 // leave leaves the row of a change of the box "a".
@@ -53,28 +56,35 @@ func (c deadChange) leave(w *world, e *control.Engine) sdk.ID {
 	}
 	spec := fmt.Sprintf(`{"config":%q,"name":"a","replicas":%d,"type":"fake.box","v":1}`, c.config, c.replicas)
 	id := w.rowOfTheDead(ledger.Requested{Action: "resource." + c.action, Target: "fake.box/a", Name: "a", Identity: back.Info().Identity, Spec: []byte(spec)})
+	if c.sent {
+		c.send(w, id)
+	}
+	if c.meanwhile != "" {
+		other := deadChange{action: "update", config: c.meanwhile}
+		other.send(w, sdk.NewIDSource(w.clock).NewID())
+	}
+	return id
+}
+
+// send makes the call.
+func (c deadChange) send(w *world, id sdk.ID) {
+	w.t.Helper()
 	d, ref := w.resources(), sdk.ResourceRef{Name: "a", Type: fake.TypeBox}
 	want := sdk.ResourceSpec{Name: "a", Type: fake.TypeBox, Config: []byte(c.config)}
-	if c.sent {
-		switch c.action {
-		case "create":
-			_, err = d.CreateResource(w.ctx(), sdk.CreateResourceRequest{OpID: id, Spec: want})
-		case "update":
-			_, err = d.UpdateResource(w.ctx(), sdk.UpdateResourceRequest{OpID: id, Ref: ref, Spec: want})
-		case "scale":
-			_, err = d.ScaleResource(w.ctx(), sdk.ScaleResourceRequest{OpID: id, Ref: ref, Replicas: c.replicas})
-		case "delete":
-			_, err = d.DeleteResource(w.ctx(), sdk.DeleteResourceRequest{OpID: id, Ref: ref})
-		}
-	}
-	if err == nil && c.meanwhile != "" {
-		want.Config = []byte(c.meanwhile)
-		_, err = d.UpdateResource(w.ctx(), sdk.UpdateResourceRequest{OpID: sdk.NewIDSource(w.clock).NewID(), Ref: ref, Spec: want})
+	var err error
+	switch c.action {
+	case "create":
+		_, err = d.CreateResource(w.ctx(), sdk.CreateResourceRequest{OpID: id, Spec: want})
+	case "update":
+		_, err = d.UpdateResource(w.ctx(), sdk.UpdateResourceRequest{OpID: id, Ref: ref, Spec: want})
+	case "scale":
+		_, err = d.ScaleResource(w.ctx(), sdk.ScaleResourceRequest{OpID: id, Ref: ref, Replicas: c.replicas})
+	case "delete":
+		_, err = d.DeleteResource(w.ctx(), sdk.DeleteResourceRequest{OpID: id, Ref: ref})
 	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return id
 }
 
 func deadChanges() map[string]deadChange {
@@ -82,7 +92,7 @@ func deadChanges() map[string]deadChange {
 		"create, sent":                      {action: "create", config: `{"label":"x"}`, sent: true, state: sdk.StateSucceeded},
 		"create, not sent":                  {action: "create", config: `{"label":"x"}`, state: sdk.StateLost, words: "it isn't there now"},
 		"create of another's name":          {action: "create", before: `{"label":"x"}`, config: `{"label":"x"}`, state: sdk.StateLost, words: "its latest change is another"},
-		"create with a secret":              {action: "create", config: `{"key":"` + sdk.Redacted + `"}`, sent: true, state: sdk.StateLost, words: "doesn't keep its secret values"},
+		"create with a secret":              {action: "create", config: `{"key":"` + sdk.Redacted + `"}`, sent: true, state: sdk.StateLost, words: "doesn't keep its secret values", atOnce: true},
 		"create that is changed since":      {action: "create", config: `{"label":"x"}`, sent: true, meanwhile: `{"label":"y"}`, state: sdk.StateLost, words: "it is there now"},
 		"update, sent":                      {action: "update", before: `{"label":"x"}`, config: `{"label":"y"}`, sent: true, state: sdk.StateSucceeded},
 		"update, not sent":                  {action: "update", before: `{"label":"x"}`, config: `{"label":"y"}`, state: sdk.StateLost, words: "it is there now"},
@@ -94,16 +104,26 @@ func deadChanges() map[string]deadChange {
 	}
 }
 
+// callTime is the time that a call has by default.
+const callTime = 30 * time.Second
+
+func withCallTime(w *world) { w.back.CallTimeout = callTime }
+
 // TestF75ResourceRowOfTheDead writes the row of a resource's change whose process was
 // killed, before the call or after it. A recovery, a look at what was left and the next
-// change of the resource each close it by what the backend tells.
+// change of the resource each close it by what the backend tells: a proof at once, what
+// proves nothing once the call can't come to anything any more.
 func TestF75ResourceRowOfTheDead(t *testing.T) {
 	for _, by := range []string{"recovery", "look", "next change"} {
 		for name, c := range deadChanges() {
 			t.Run(by+"/"+name, func(t *testing.T) {
-				w := newWorld(t)
+				w := newWorld(t, withCallTime)
 				e := w.engine()
 				id := c.leave(w, e)
+				if !c.atOnce && c.state != sdk.StateSucceeded {
+					w.tooEarly(e, id, by)
+					w.clock.step(2 * callTime)
+				}
 				var err error
 				switch by {
 				case "recovery":
@@ -133,6 +153,133 @@ func TestF75ResourceRowOfTheDead(t *testing.T) {
 			})
 		}
 	}
+}
+
+// tooEarly has a look come before the call of the row's change can't come to anything any
+// more: the row stays open, says why, and no call is made.
+func (w *world) tooEarly(e *control.Engine, id sdk.ID, by string) {
+	w.t.Helper()
+	why, calls, rows := "", w.changes(), w.rows()
+	switch by {
+	case "recovery":
+		if _, err := e.Recover(w.ctx(), ""); err != nil {
+			w.t.Fatal(err)
+		}
+	case "look":
+		settled, err := e.SettleActions(w.ctx())
+		if err != nil || len(settled) != 1 || !settled[0].Run.Open() || settled[0].Err == nil || !sdk.IsRetryable(settled[0].Err) {
+			w.t.Fatalf("settled %+v, %v", settled, err)
+		}
+		why = settled[0].Err.Error()
+	case "next change":
+		_, err := e.ApplyResource(w.ctx(), box("a", `{"label":"next"}`), false)
+		var x *sdk.Error
+		if !errors.As(err, &x) || x.ID != control.ErrResourceUnconfirmed || x.RetryAfter <= 0 || x.RetryAfter > callTime || !strings.Contains(x.Remedy, "repeat it in ") {
+			w.t.Fatalf("the next change: %v", err)
+		}
+		why = err.Error()
+	}
+	run, _ := w.rowOf(id)
+	if run.State != sdk.StateUnknown || run.Reason != sdk.ReasonSubmitUnconfirmed || !run.Open() || !run.Holder.IsZero() || !strings.Contains(run.Message, "may still come") {
+		w.t.Errorf("row %+v", run)
+	}
+	if why != "" && !strings.Contains(why, "may still come: a call has 30s") {
+		w.t.Errorf("it says %s", why)
+	}
+	if w.changes() != calls || w.rows() != rows {
+		w.t.Errorf("%d calls, before %d; %d rows, before %d", w.changes(), calls, w.rows(), rows)
+	}
+}
+
+// changes is how many calls were made that change a resource.
+func (w *world) changes() (n int) {
+	for _, op := range []fake.Op{fake.OpCreateResource, fake.OpUpdateResource, fake.OpDeleteResource, fake.OpScaleResource} {
+		n += w.cloud.Calls(op)
+	}
+	return n
+}
+
+// TestF75ResourceIsStillInTheMaking has what a killed command asked for come after the first
+// look: the row waits for it, and tells the truth.
+func TestF75ResourceIsStillInTheMaking(t *testing.T) {
+	for name, c := range deadChanges() {
+		if c.sent || c.atOnce || c.meanwhile != "" || c.action == "create" && c.before != "" {
+			continue // nothing comes any more
+		}
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, withCallTime)
+			e := w.engine()
+			id := c.leave(w, e)
+			w.tooEarly(e, id, "look")
+			c.send(w, id)
+			settled, err := e.SettleActions(w.ctx())
+			if err != nil || len(settled) != 1 || settled[0].Err != nil {
+				t.Errorf("settled %+v, %v", settled, err)
+			}
+			run, _ := w.rowOf(id)
+			w.expect(run, sdk.StateSucceeded, sdk.ReasonCompleted)
+			w.sound(id)
+		})
+	}
+}
+
+// TestF75ResourceIsSaidToBeInTheMaking: so long as the backend says that it is at a change,
+// the row of a killed command stays open, however old it is.
+func TestF75ResourceIsSaidToBeInTheMaking(t *testing.T) {
+	w := newWorld(t, withCallTime)
+	e := w.engine()
+	c := deadChanges()["delete, not sent"]
+	id := c.leave(w, e)
+	w.clock.step(2 * callTime)
+	said := &saying{status: "DELETE_IN_PROGRESS"}
+	w.wrap = func(p sdk.Provider) sdk.Provider {
+		d, _ := sdk.Of(p, sdk.Resources())
+		said.ResourceDriver = d
+		out, err := sdk.Decorate(p, map[string]any{sdk.Resources().String(): said})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	e = w.engine()
+	settled, err := e.SettleActions(w.ctx())
+	if err != nil || len(settled) != 1 || settled[0].Err == nil || !settled[0].Run.Open() || !strings.Contains(settled[0].Err.Error(), "says that it is DELETE_IN_PROGRESS") {
+		t.Fatalf("settled %+v, %v", settled, err)
+	}
+	said.status = "there"
+	if settled, err = e.SettleActions(w.ctx()); err != nil || len(settled) != 1 || settled[0].Err != nil {
+		t.Errorf("settled %+v, %v", settled, err)
+	}
+	run, _ := w.rowOf(id)
+	w.expect(run, sdk.StateLost, sdk.ReasonSubmitUnconfirmed)
+}
+
+// saying says another status of each resource.
+type saying struct {
+	sdk.ResourceDriver
+	status string
+}
+
+func (s *saying) ReadResource(ctx context.Context, r sdk.ReadResourceRequest) (sdk.ReadResourceResult, error) {
+	res, err := s.ResourceDriver.ReadResource(ctx, r)
+	res.Output.Status = s.status
+	return res, err
+}
+
+// TestResourceClockSetBack: a row from the future, by more than a call may take, is as good
+// as an old one; nothing stays open for as long as a clock was wrong.
+func TestResourceClockSetBack(t *testing.T) {
+	w := newWorld(t, withCallTime)
+	e := w.engine()
+	id := deadChanges()["create, not sent"].leave(w, e)
+	w.clock.step(-callTime / 2)
+	w.tooEarly(e, id, "look")
+	w.clock.step(-time.Hour)
+	if settled, err := e.SettleActions(w.ctx()); err != nil || len(settled) != 1 || settled[0].Err != nil {
+		t.Errorf("settled %+v, %v", settled, err)
+	}
+	run, _ := w.rowOf(id)
+	w.expect(run, sdk.StateLost, sdk.ReasonSubmitUnconfirmed)
 }
 
 // TestResourceRowStaysOpenWhileNobodyAnswers: a look that fails is no end. The row stays

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
@@ -18,6 +19,8 @@ type resourceProof struct {
 	now *sdk.ReadResourceResult
 	// seen says what was seen, where that proves nothing.
 	seen string
+	// final: whatever is still to come of the change, a later look tells no more.
+	final bool
 	// err is why nothing was seen: a later look may tell.
 	err error
 }
@@ -50,12 +53,14 @@ func (c *resourceCall) prove(ctx context.Context, action ResourceAction, op sdk.
 		return p
 	}
 	if c.masked {
+		p.final = true
 		p.seen += ", and whether all of it was done can't be compared: the ledger doesn't keep its secret values"
 		return p
 	}
 	d, err := c.diff(ctx, now.Output)
 	switch {
 	case sdk.CodeOf(err) == sdk.InvalidArgument:
+		p.final = true
 		p.seen += ", and can't be compared: " + err.Error()
 	case err != nil:
 		return resourceProof{err: err}
@@ -67,6 +72,44 @@ func (c *resourceCall) prove(ctx context.Context, action ResourceAction, op sdk.
 		p.seen += ", and isn't as the change wanted it"
 	}
 	return p
+}
+
+// early reports whether a look that proved nothing came too soon to judge a change that was
+// asked for at a time: a call that nobody waits for any more is carried out all the same,
+// and what it makes is there only later. So long as a call may take, and as long as the
+// backend says that it is at it, such a look is no end. A clock that was set back by more
+// than that keeps nothing open.
+func (c *resourceCall) early(p resourceProof, asked time.Time) error {
+	if p.done || p.final || p.err != nil {
+		return nil
+	}
+	grace, age := c.back.callTimeout(), c.e.clock.Now().Sub(asked)
+	e := &sdk.Error{Code: sdk.Unavailable, Op: "look at " + c.req.target(), Provider: c.back.Name, Retryable: true}
+	switch {
+	case age.Abs() < grace:
+		e.RetryAfter = grace - max(age, 0)
+		e.Err = fmt.Errorf("%s, and what was asked for at %s may still come: a call has %s", p.seen, asked.UTC().Format("15:04:05 UTC"), grace)
+	case p.now != nil && underWay(p.now.Output.Status):
+		e.RetryAfter = changeLook
+		e.Err = fmt.Errorf("%s, and the backend says that it is %s", p.seen, p.now.Output.Status)
+	default:
+		return nil
+	}
+	return e
+}
+
+// changeLook is after how long it is worth while to look again at what a backend says it
+// is at.
+const changeLook = 10 * time.Second
+
+// underWay reports whether a resource's status says that a change of it goes on.
+func underWay(status string) bool {
+	switch strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(status)) {
+	case "pending", "creating", "provisioning", "updating", "modifying", "scaling", "deleting", "removing", "terminating", "inprogress",
+		"createinprogress", "updateinprogress", "deleteinprogress":
+		return true
+	}
+	return false
 }
 
 // proven is what the ledger keeps of a change that was proven, and the resource as it
@@ -107,6 +150,9 @@ func (e *Engine) settleResource(ctx context.Context, run ledger.Run) (bool, erro
 	if p.err != nil {
 		return true, p.err
 	}
+	if err := c.early(p, run.RequestedAt); err != nil {
+		return true, err
+	}
 	ch := ledger.Change{V: ledger.ChangeVersion, State: sdk.StateLost, Reason: reason(sdk.ReasonSubmitUnconfirmed), Finished: true,
 		Message: text("its process ended before the outcome was recorded, and " + p.seen)}
 	if p.done {
@@ -117,6 +163,11 @@ func (e *Engine) settleResource(ctx context.Context, run ledger.Run) (bool, erro
 	e.redact(&ch)
 	return true, e.writeAction(ctx, ledger.Write{Run: run.ID, Holder: e.self.ID, Fence: run.Fence,
 		Events: []ledger.NewEvent{{Kind: ledger.KindFinished, Actor: e.o.Actor, Change: ch}}})
+}
+
+// wholeSeconds rounds a wait up, for people.
+func wholeSeconds(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 // decodeResource is what the row of a change asked for, without its secret values.
@@ -145,9 +196,13 @@ func (c *resourceCall) settleLeft(ctx context.Context) error {
 		if s == nil || s.Err == nil {
 			continue
 		}
+		when := "when the provider answers"
+		if wait := sdk.RetryAfter(s.Err); wait > 0 {
+			when = "in " + wholeSeconds(wait).String()
+		}
 		return &sdk.Error{Code: sdk.CodeOf(s.Err), Op: "settle earlier change", Provider: c.back.Name, ID: ErrResourceUnconfirmed,
-			Remedy: "repeat it when the provider answers; `windlass status " + run.ID.Short() + "` tells of that change",
-			Err:    fmt.Errorf("what became of %s of %s by %s (row %s) can't be told at the moment: %w", run.Action, run.Target, run.Actor, run.ID.Short(), s.Err)}
+			RetryAfter: sdk.RetryAfter(s.Err), Remedy: "repeat it " + when + "; `windlass wait " + run.ID.Short() + "` looks until it can be told",
+			Err: fmt.Errorf("what became of %s of %s by %s (row %s) can't be told at the moment: %w", run.Action, run.Target, run.Actor, run.ID.Short(), s.Err)}
 	}
 	if len(left) > 0 {
 		c.id, err = c.e.resourceID(ctx, c.req) // what was found may have given it another

@@ -95,6 +95,7 @@ func newHost(t *testing.T, driver string) *host {
 	h.effect, h.log = filepath.Join(h.dir, "effect"), filepath.Join(h.dir, "hits")
 	config := `providers:
   fake: {kind: fake, poll_interval: 100ms}
+  brief: {kind: fake, call_timeout: 3s}
   refusing: {kind: fake, poll_interval: 100ms, config: {knobs: {faults: [{op: RunJob, kind: error, status: 400, times: -1}]}}}
   doubtful: {kind: fake, poll_interval: 100ms, config: {submit: search, found_within: 200ms, list_consistent: false, knobs: {faults: [{op: RunJob, kind: reset}]}}}
 `
