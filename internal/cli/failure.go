@@ -51,7 +51,7 @@ func (s *Streams) describe(err error) ErrorBody {
 }
 
 // inDoubt reports whether an error leaves open what became of a change. People are told
-// so also when they interrupted it; what else an interrupted call says is noise.
+// so also when they interrupted it, as such an error.
 func inDoubt(err error) bool {
 	var e *sdk.Error
 	for errors.As(err, &e) {
@@ -62,6 +62,25 @@ func inDoubt(err error) bool {
 		err = e.Err
 	}
 	return false
+}
+
+// besides is what an interrupted command has to tell beside that: how what was under way
+// ended, such as a refusal. It is nil where the interruption is all.
+func besides(err error) error {
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	var out []error
+	for _, e := range list.Unwrap() {
+		if !errors.Is(e, errInterrupted) {
+			out = append(out, e)
+		}
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return errors.Join(out...)
 }
 
 // describe turns any error into what people and programs are told.
@@ -78,6 +97,11 @@ func describe(err error) ErrorBody {
 	}
 	var e *sdk.Error
 	if errors.Is(err, errInterrupted) && !inDoubt(err) {
+		if also := besides(err); also != nil {
+			said := describe(also)
+			said.ID, said.Code, said.Message = idInterrupted, sdk.Canceled.String(), "interrupted: "+said.Message
+			return said
+		}
 		b.ID, b.Code, b.Message = idInterrupted, sdk.Canceled.String(), "interrupted"
 		return b
 	}

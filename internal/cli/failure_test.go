@@ -40,8 +40,14 @@ func TestDescribe(t *testing.T) {
 	if b := describe(fmt.Errorf("%w: %w", errInterrupted, doubt)); b.ID != control.ErrResourceUnconfirmed || b.Remedy != "look" || !strings.Contains(b.Message, "the reply was lost") {
 		t.Errorf("%+v", b)
 	}
-	if b := describe(fmt.Errorf("%w: %w", errInterrupted, cause)); b.ID != idInterrupted || b.Message != "interrupted" {
-		t.Errorf("%+v", b)
+	want = ErrorBody{ID: idInterrupted, Code: "Canceled", Message: "interrupted: run job: provider docker: no engine answers", Remedy: "start the engine", Provider: "docker", Retry: true}
+	if b := describe(fmt.Errorf("%w: %w", errInterrupted, cause)); fmt.Sprintf("%+v", b) != fmt.Sprintf("%+v", want) {
+		t.Errorf("describe:\n got %+v\nwant %+v", b, want)
+	}
+	for _, err := range []error{errInterrupted, &interruptedError{cause}, fmt.Errorf("x: %w", errInterrupted), fmt.Errorf("%w: %w", errInterrupted, &interruptedError{cause})} {
+		if b := describe(err); b.ID != idInterrupted || b.Code != "Canceled" || b.Message != "interrupted" {
+			t.Errorf("%v: %+v", err, b)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -403,5 +404,47 @@ func TestResourceInterrupt(t *testing.T) {
 	}
 	if views := decode[[]ResourceView](t, k.res(ExitFaults, "read", "--json")); !views[0].Found || views[1].Found {
 		t.Errorf("read: %s", k.out.String())
+	}
+}
+
+// TestResourceInterruptTellsTheRefusal: how the change under way ended is told beside the
+// interruption, to people in lines and to programs in the one object.
+func TestResourceInterruptTellsTheRefusal(t *testing.T) {
+	for _, flag := range []string{"", "--json"} {
+		t.Run(flag, func(t *testing.T) {
+			k := newKeeping(t)
+			k.file("r.yaml", shelfFile)
+			ctx, leave := context.WithCancelCause(t.Context())
+			defer leave(nil)
+			entered, release := k.cloud.Block(fake.OpCreateResource)
+			defer release()
+			done := make(chan int, 1)
+			args := slices.DeleteFunc([]string{"resource", "apply", "-f", "r.yaml", flag}, func(s string) bool { return s == "" })
+			go func() { done <- k.runIn(ctx, k.on, args...) }()
+			<-entered
+			leave(errInterrupted)
+			if err := k.cloud.ForgeResource("first"); err != nil {
+				t.Fatal(err)
+			}
+			release()
+			if code := <-done; code != ExitInterrupted {
+				t.Errorf("exit %d", code)
+			}
+			if flag == "" {
+				if e := k.err.String(); strings.Count(e, "windlass: interrupted\n") != 1 || !strings.Contains(e, "fake.box first: create resource: ") || !strings.Contains(e, "409") {
+					t.Errorf("stderr: %s", e)
+				}
+				return
+			}
+			validate(t, k.out.String())
+			var got Envelope
+			if err := json.Unmarshal([]byte(k.out.String()), &got); err != nil || got.Error == nil {
+				t.Fatalf("%v: %s", err, k.out.String())
+			}
+			if b := got.Error; b.ID != idInterrupted || b.Code != "Canceled" || !strings.HasPrefix(b.Message, "interrupted: fake.box first: create resource: ") ||
+				!strings.Contains(b.Message, "409") || b.Provider != "shelf" {
+				t.Errorf("%+v", b)
+			}
+		})
 	}
 }
