@@ -154,6 +154,80 @@ func TestPluginKilledMidRun(t *testing.T) {
 	}
 }
 
+// grow has other bytes in the plugin's program, as an upgrade does.
+func (p *program) grow(name string) {
+	p.t.Helper()
+	at := filepath.Join(p.dir, ".local", "share", "windlass", "plugins", name, name)
+	data, err := os.ReadFile(at)
+	if err == nil {
+		err = os.WriteFile(at+".new", append(data, "more"...), 0o700) //nolint:gosec // a program
+	}
+	if err == nil {
+		err = os.Rename(at+".new", at)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestPluginMovesToItsUpgrade: after an upgrade the keeper goes on with the new program by
+// itself: at the next use where it looks after no run, else when the last one has ended.
+func TestPluginMovesToItsUpgrade(t *testing.T) {
+	t.Parallel()
+	p := withPlugin(t, "on")
+	exits := func(code int) {
+		t.Helper()
+		out, got := p.do("run", "-d", "--on", "stage", "--image", "any", "--", "exit", strconv.Itoa(code))
+		if got != 0 {
+			t.Fatalf("exit %d: %s", got, out)
+		}
+		if _, got := p.do("wait", strings.TrimSpace(out)); got != code {
+			t.Errorf("wait: exit %d, want %d", got, code)
+		}
+	}
+	ends := func(pid int) {
+		t.Helper()
+		testwait.Until(t, soon, "end of the former process", func() bool { return !lives(pid) })
+	}
+	exits(3)
+	p.keeperHolds(0)
+	first := p.hosted(1)
+	p.grow(pretend)
+	exits(4)
+	second := p.hosted(2)
+	ends(first)
+
+	out, code := p.do("run", "-d", "--on", "stage", "--image", "any", "--", "gate", ";", "exit", "5")
+	id := strings.TrimSpace(out)
+	if code != 0 {
+		t.Fatalf("exit %d, output %q", code, out)
+	}
+	p.state(id, "running")
+	p.grow(pretend)
+	exits(6)
+	third := p.hosted(3)
+	if !lives(second) {
+		t.Error("the process of a run that goes on has ended")
+	}
+	if _, code := p.do("cancel", id); code != 0 && code != 130 {
+		t.Errorf("cancel: exit %d", code)
+	}
+	p.keeperHolds(0)
+	exits(7)
+	ends(second)
+	if !lives(third) {
+		t.Error("there is a fourth process")
+	}
+	st, err := p.keeper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(filepath.Join(p.stateDir(), "keeper.log"))
+	if err != nil || strings.Count(string(log), `msg="keeper started"`) != 1 {
+		t.Errorf("another keeper, %d: %v %s", st.PID, err, log)
+	}
+}
+
 // TestPluginGoesWithItsKeeper: a keeper that is killed takes its plugins with it, and
 // leaves the run to the next one.
 func TestPluginGoesWithItsKeeper(t *testing.T) {

@@ -87,6 +87,9 @@ func (o opened) Plugin(ctx context.Context, name string, told json.RawMessage) (
 	return o.plugins.Source.Process(ctx, req)
 }
 
+// Outdated lists the plugins whose programs have changed since they were asked for.
+func (o opened) Outdated() []string { return o.plugins.Outdated() }
+
 func (o opened) Schemes() map[string]secret.Scheme { return o.schemes }
 
 func (o opened) Backend(ctx context.Context, name string) (control.Backend, error) {

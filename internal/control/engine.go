@@ -325,6 +325,9 @@ func (e *Engine) Held() []sdk.ID {
 	return out
 }
 
+// Holds reports whether this engine drives a run.
+func (e *Engine) Holds(id sdk.ID) bool { return e.runner(id) != nil }
+
 // Idle returns a channel that is closed while the engine holds nothing.
 func (e *Engine) Idle() <-chan struct{} {
 	e.mu.Lock()

@@ -194,6 +194,8 @@ type command struct {
 	providers map[string]control.Backend
 }
 
+func (c *command) Outdated() []string { return nil }
+
 func (c *command) Plugin(context.Context, string, json.RawMessage) (*pluginhost.Lease, error) {
 	return nil, sdk.Errorf(sdk.NotFound, "find plugin", "there is none")
 }

@@ -32,6 +32,9 @@ type Opened interface {
 	// Plugin hosts a plugin for one user, until its lease is released; told is what it is
 	// initialized with, pluginhost.Request.Told.
 	Plugin(ctx context.Context, name string, told json.RawMessage) (*pluginhost.Lease, error)
+	// Outdated lists the kinds of plugins whose programs have changed since they were
+	// asked for. It asks no process.
+	Outdated() []string
 	// Schemes resolve the references of this command's own runs.
 	Schemes() map[string]secret.Scheme
 	Close() error
@@ -76,6 +79,9 @@ type surroundings struct {
 type pool struct {
 	open func(ctx context.Context, o Origin) (Opened, error)
 	log  *slog.Logger
+	// holds reports whether a run is driven here; nil is that each is that a provider
+	// was opened for. It is asked without the lock.
+	holds func(run sdk.ID) bool
 
 	mu sync.Mutex
 	// list is in order of the last offer, the newest last.
@@ -107,6 +113,7 @@ func (p *pool) offer(ctx context.Context, o Origin, home bool, runs ...sdk.ID) (
 	if err != nil {
 		return false, err
 	}
+	news = p.renew(ctx)
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -125,17 +132,11 @@ func (p *pool) offer(ctx context.Context, o Origin, home bool, runs ...sdk.ID) (
 	}
 	if s == nil {
 		news = true
-		s = &surroundings{key: key, origin: o, home: home, ready: make(chan struct{}), fed: map[sdk.ID]bool{}}
-		p.wg.Go(func() { p.fill(context.WithoutCancel(ctx), s) })
+		s = p.begin(ctx, key, o, home)
 	}
 	p.list = append(p.list, s)
 	if before != nil {
-		for id, b := range p.bound {
-			if b == before {
-				p.bound[id] = s
-			}
-		}
-		p.retire(before)
+		p.replace(before, s)
 	}
 	for _, id := range runs {
 		p.bound[id] = s
@@ -147,6 +148,65 @@ func (p *pool) offer(ctx context.Context, o Origin, home bool, runs ...sdk.ID) (
 	case <-ctx.Done():
 		return news, context.Cause(ctx)
 	}
+}
+
+// begin begins to open surroundings; the lock is held.
+func (p *pool) begin(ctx context.Context, key originKey, o Origin, home bool) *surroundings {
+	s := &surroundings{key: key, origin: o, home: home, ready: make(chan struct{}), fed: map[sdk.ID]bool{}}
+	p.wg.Go(func() { p.fill(context.WithoutCancel(ctx), s) })
+	return s
+}
+
+// replace has s in the place of surroundings that were opened before; the lock is held.
+func (p *pool) replace(before, s *surroundings) {
+	for id, b := range p.bound {
+		if b == before {
+			p.bound[id] = s
+		}
+	}
+	p.retire(before)
+}
+
+// renew opens surroundings again in which a plugin's program has changed: what comes is
+// served by the new one. Where runs are driven on such a plugin they keep all as it is,
+// until the last of them has ended. It reports whether anything is new.
+func (p *pool) renew(ctx context.Context) (news bool) {
+	for _, s := range p.newest() {
+		select {
+		case <-s.ready:
+		default:
+			continue
+		}
+		if s.opened == nil {
+			continue
+		}
+		kinds := s.opened.Outdated()
+		if len(kinds) == 0 || p.driving(s, kinds) {
+			continue
+		}
+		p.mu.Lock()
+		if i := slices.Index(p.list, s); i >= 0 && !p.closed {
+			p.log.Info("a plugin's program has changed: its providers are opened again", "plugins", kinds, "origin", s.origin)
+			p.list[i] = p.begin(ctx, s.key, s.origin, s.home)
+			p.replace(s, p.list[i])
+			news = true
+		}
+		p.mu.Unlock()
+	}
+	return news
+}
+
+// driving reports whether runs are driven on some kinds of providers of surroundings.
+func (p *pool) driving(s *surroundings, kinds []string) bool {
+	p.mu.Lock()
+	var runs []sdk.ID
+	for id, st := range p.used {
+		if slices.Contains(kinds, st.id.Kind) && (st.current == s || p.bound[id] == s) {
+			runs = append(runs, id)
+		}
+	}
+	p.mu.Unlock()
+	return slices.ContainsFunc(runs, func(id sdk.ID) bool { return p.holds == nil || p.holds(id) })
 }
 
 func (p *pool) fill(ctx context.Context, s *surroundings) {

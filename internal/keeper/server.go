@@ -106,6 +106,7 @@ func lead(ctx context.Context, o Options, pl *place) error {
 	if err != nil {
 		return errors.Join(err, s.pool.close(ctx))
 	}
+	s.pool.holds = s.engine.Holds
 	if s.sock, err = listen(ctx, o.StateDir); err == nil {
 		o.Log.Info("keeper started", "pid", os.Getpid(), "version", o.Version)
 		s.serve(ctx)

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -254,6 +255,85 @@ func TestDeniedCapability(t *testing.T) {
 	src.release()
 	if !p.refusals() {
 		t.Error("no refusals are known")
+	}
+}
+
+// outdating is surroundings whose plugin may have another program now.
+type outdating struct {
+	Opened
+	since *atomic.Bool
+}
+
+func (o outdating) Outdated() []string {
+	if o.since.Load() {
+		return []string{"fake"}
+	}
+	return nil
+}
+
+// TestUpgradedPluginIsTakenUp: surroundings whose plugin has another program now are opened
+// again at the next use, but not while a run is driven on it; those of other kinds keep
+// nothing.
+func TestUpgradedPluginIsTakenUp(t *testing.T) {
+	w := newWorld(t)
+	var changed []*atomic.Bool
+	p := newPool(func(ctx context.Context, o Origin) (Opened, error) {
+		opened, err := w.open(ctx, o)
+		changed = append(changed, &atomic.Bool{})
+		return outdating{opened, changed[len(changed)-1]}, err
+	}, slog.New(slog.DiscardHandler))
+	defer func() { _ = p.close(w.ctx()) }()
+	var held atomic.Bool
+	p.holds = func(id sdk.ID) bool { return held.Load() && id == sdk.ID{15: 9} }
+	offer := func(wantNews bool, wantOpen int) {
+		t.Helper()
+		news, err := p.offer(w.ctx(), w.origin("CRED=mine"), false, sdk.ID{15: 9})
+		if err != nil || news != wantNews {
+			t.Errorf("news %v, %v", news, err)
+		}
+		testwait.Until(t, patience, "what is open", func() bool { return w.openNow() == wantOpen })
+	}
+	run := ledger.Run{ID: sdk.ID{15: 9}, Provider: "fake", Identity: w.identity("fake")}
+	serving := func() *surroundings {
+		t.Helper()
+		b, err := p.BackendFor(w.ctx(), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := b.Provider.(*stable).pick(w.ctx(), "", sdk.ID{}, sdk.ID{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src.release()
+		return src.from
+	}
+	offer(true, 1)
+	first := serving()
+	offer(false, 1)
+	held.Store(true)
+	changed[0].Store(true)
+	offer(false, 1)
+	if serving() != first {
+		t.Error("the provider of a run that is driven has moved")
+	}
+	held.Store(false)
+	offer(true, 1)
+	if len(changed) != 2 || serving() == first {
+		t.Errorf("opened %d times, still the first", len(changed))
+	}
+	// Nobody has to come for it.
+	changed[1].Store(true)
+	if !p.renew(w.ctx()) || p.renew(w.ctx()) {
+		t.Error("it isn't opened again once")
+	}
+	serving()
+	offer(false, 1)
+	// A run of another kind keeps nothing.
+	held.Store(true)
+	p.used[run.ID].id.Kind = "docker"
+	changed[2].Store(true)
+	if !p.renew(w.ctx()) {
+		t.Error("a run of another kind keeps it")
 	}
 }
 

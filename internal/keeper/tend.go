@@ -48,6 +48,7 @@ func (s *server) tend(ctx context.Context) {
 		if prune += tick; prune >= pruneEvery || s.pool.crowded() {
 			prune = 0
 			s.pool.prune(s.engine.Held(), func(id sdk.ID) bool { return s.stillOpen(ctx, id) })
+			s.pool.renew(ctx)
 		}
 		if idle += tick; s.busy() {
 			idle = 0

@@ -25,7 +25,29 @@ type Plugins struct {
 	IDs    sdk.IDSource
 
 	mu      sync.Mutex
-	drivers map[string]sdk.Driver
+	drivers map[string]asked
+}
+
+// asked is a driver, and whether the program that said so has changed since.
+type asked struct {
+	sdk.Driver
+	outdated func() bool
+}
+
+// Outdated lists the plugins whose programs have changed since they were asked for their
+// drivers, sorted: what they serve is another thing now.
+func (s *Plugins) Outdated() []string {
+	s.mu.Lock()
+	drivers := maps.Clone(s.drivers)
+	s.mu.Unlock()
+	var out []string
+	for name, d := range drivers {
+		if d.outdated != nil && d.outdated() {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Kinds returns the plugins' names, sorted.
@@ -50,10 +72,10 @@ func (s *Plugins) Request(name string, told json.RawMessage) (Request, error) {
 // there is no such plugin. A driver stays what it was when it was first asked for.
 func (s *Plugins) Driver(ctx context.Context, name string) (sdk.Driver, error) {
 	s.mu.Lock()
-	d, ok := s.drivers[name]
+	known, ok := s.drivers[name]
 	s.mu.Unlock()
 	if ok {
-		return d, nil
+		return known.Driver, nil
 	}
 	req, err := s.Request(name, nil)
 	if err != nil {
@@ -64,15 +86,16 @@ func (s *Plugins) Driver(ctx context.Context, name string) (sdk.Driver, error) {
 		return sdk.Driver{}, err
 	}
 	defer l.Release()
-	if d, err = s.describe(ctx, name, l); err != nil {
+	d, err := s.describe(ctx, name, l)
+	if err != nil {
 		return sdk.Driver{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.drivers == nil {
-		s.drivers = map[string]sdk.Driver{}
+		s.drivers = map[string]asked{}
 	}
-	s.drivers[name] = d
+	s.drivers[name] = asked{d, l.Outdated}
 	return d, nil
 }
 

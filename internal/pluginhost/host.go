@@ -109,6 +109,9 @@ type Lease struct {
 	Doubt func()
 	// Know has the host take a value out of what the plugin says, from when it returns on.
 	Know func(value sdk.SecretValue)
+	// Outdated reports whether the plugin's program isn't the one that the process was
+	// started with any more, or would be refused now. It is nil where that isn't known.
+	Outdated func() bool
 	// Release ends the use.
 	Release func()
 }
@@ -166,9 +169,10 @@ func (h *Host) Process(ctx context.Context, r Request) (*Lease, error) {
 		return nil, err
 	}
 	l := &Lease{Conn: proc.conn, Address: proc.address, Contract: proc.contract, Done: proc.done(), Why: proc.why,
-		Doubt:   func() { h.spawn(func() { proc.doubt(h.o.Probe) }) },
-		Know:    h.know,
-		Release: sync.OnceFunc(func() { h.leave(key, pl) })}
+		Doubt:    func() { h.spawn(func() { proc.doubt(h.o.Probe) }) },
+		Know:     h.know,
+		Outdated: func() bool { return h.outdated(key, pl, proc) },
+		Release:  sync.OnceFunc(func() { h.leave(key, pl) })}
 	if r.Told != nil {
 		if err := h.initialize(ctx, pl, proc, watched{l, r.Plugin.Name}, r.Told); err != nil {
 			h.giveUp(key, pl)
@@ -217,6 +221,30 @@ func (h *Host) retire(key [sha256.Size]byte, pl *place) {
 		delete(h.places, key)
 		h.retired[pl] = true
 	}
+}
+
+// outdated reports whether a process of a place isn't the one that would be started now. It
+// waits for nobody: while the place is busy, the process is as good as new.
+func (h *Host) outdated(key [sha256.Size]byte, pl *place, proc *process) bool {
+	select {
+	case pl.lock <- struct{}{}:
+	default:
+		return false
+	}
+	defer func() { <-pl.lock }()
+	if h.isRetired(pl) {
+		return true
+	}
+	if proc.current() {
+		return false
+	}
+	h.mu.Lock()
+	mine := h.places[key] == pl && pl.proc == proc && pl.users > 0
+	h.mu.Unlock()
+	if mine {
+		h.retire(key, pl) // so that nobody reads the program again
+	}
+	return true
 }
 
 func (h *Host) isRetired(pl *place) bool {

@@ -44,7 +44,16 @@ func TestPluginIsUpgraded(t *testing.T) {
 	if y.lease(); y.pid() != first {
 		t.Error("the same bytes have a new process")
 	}
+	if out := y.plugins.Outdated(); old.Outdated() || len(out) > 0 {
+		t.Errorf("outdated: %v %q", old.Outdated(), out)
+	}
 	y.replace("more")
+	if out := y.plugins.Outdated(); !old.Outdated() || len(out) != 1 || out[0] != "fake" {
+		t.Errorf("outdated: %v %q", old.Outdated(), out)
+	}
+	if y.pid() != first {
+		t.Error("a question has started a process")
+	}
 	y.open()
 	second := y.pid()
 	if second == first {
