@@ -90,7 +90,7 @@ func Install(ctx context.Context, r InstallRequest) (out Installed, err error) {
 		return out, fail(sdk.AlreadyExists, "remove it, or give it another name", "%s is there, and no installation has made it", target)
 	case before.SHA256 == sum && before.Version == r.Version:
 		if have, err := Sum(out.Path); err == nil && have == sum {
-			out.Already = true
+			out.Already, out.From = true, before.From
 			return out, nil
 		}
 	}

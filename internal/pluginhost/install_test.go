@@ -106,6 +106,10 @@ func TestInstall(t *testing.T) {
 			t.Errorf("the folder has %q", got)
 		}
 	}
+	// What is there tells where it came from, whichever index names it today.
+	if got, err := install(t, dir, newShelf(t).index(nil), "1.0.0"); err != nil || !got.Already || !strings.Contains(got.From, s.dir) {
+		t.Errorf("it came from %+v, %v", got, err)
+	}
 	// Changed afterwards, it isn't started.
 	if err := os.WriteFile(config.Program(filepath.Join(dir, "a")), []byte("evil"), 0o600); err != nil {
 		t.Fatal(err)
