@@ -84,15 +84,22 @@ func (f *Factory) planning(req control.SubmitRequest) (stop func()) {
 	if req.Stdin != nil {
 		return func() {}
 	}
-	var wg sync.WaitGroup
-	wg.Add(1)
-	t := time.AfterFunc(f.quiet(), func() {
-		defer wg.Done()
+	return f.unanswered(func() {
 		counts := ""
 		if req.Spec.StartTimeout > 0 {
 			counts = ", so that --start-timeout doesn't count yet"
 		}
 		f.Streams.note("%s hasn't answered yet: nothing was started%s, and Ctrl-C leaves%s", req.Provider, counts, f.boundOf(req.Provider))
+	})
+}
+
+// unanswered says something once nothing has come for a while, until it is stopped.
+func (f *Factory) unanswered(say func()) (stop func()) {
+	var wg sync.WaitGroup
+	wg.Add(1)
+	t := time.AfterFunc(f.quiet(), func() {
+		defer wg.Done()
+		say()
 	})
 	return func() {
 		if t.Stop() {

@@ -154,7 +154,12 @@ func (o *resourceOptions) each(ctx context.Context, entries []resource.Entry, do
 		return err
 	}
 	for i, e := range entries {
-		if err := do(i, s.Engine, control.ResourceRequest{Provider: e.Provider, Spec: e.Spec, Actor: c.Actor}); err != nil {
+		answered := o.f.unanswered(func() {
+			o.f.Streams.note("%s %s: %s hasn't answered yet%s", e.Spec.Type, e.Spec.Name, e.Provider, o.f.boundOf(e.Provider))
+		})
+		err := do(i, s.Engine, control.ResourceRequest{Provider: e.Provider, Spec: e.Spec, Actor: c.Actor})
+		answered()
+		if err != nil {
 			return fmt.Errorf("%s %s: %w", e.Spec.Type, e.Spec.Name, err)
 		}
 	}

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/joblog"
 	"github.com/windlass-run/windlass/internal/ledger"
+	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest/fake"
 )
@@ -446,5 +448,37 @@ func TestResourceInterruptTellsTheRefusal(t *testing.T) {
 				t.Errorf("%+v", b)
 			}
 		})
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
+
+// TestResourceWithoutAnAnswer: a provider that lets a command wait is spoken of, once.
+func TestResourceWithoutAnAnswer(t *testing.T) {
+	k := newKeeping(t)
+	k.file("r.yaml", shelfFile)
+	_, release := k.cloud.Block(fake.OpReadResource)
+	defer release()
+	done := make(chan int, 1)
+	go func() {
+		done <- k.runIn(t.Context(), func(f *Factory) {
+			k.on(f)
+			f.quietTime = 20 * time.Millisecond
+			told := f.Streams.Err
+			f.Streams.Err = writerFunc(func(p []byte) (int, error) {
+				if strings.Contains(string(p), "hasn't answered yet") {
+					release()
+				}
+				return told.Write(p)
+			})
+		}, "resource", "read", "-f", "r.yaml")
+	}()
+	if code := testwait.Receive(t, soon, "end", done); code != ExitFaults {
+		t.Errorf("exit %d", code)
+	}
+	if e := k.err.String(); !strings.Contains(e, "fake.box first: shelf hasn't answered yet; each question to it has 30s (its call_timeout)") {
+		t.Errorf("stderr: %s", e)
 	}
 }
