@@ -7,7 +7,7 @@ BENCH ?= .
 export FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem test-cluster cluster-up cluster-down release-files clean
+.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem test-cluster cluster-up cluster-down release-files release-test release-dry-run clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,12 @@ cluster-down: ## end it
 release-files: ## write what a release has beside the program: notices of third parties, manual pages, completions
 	@bash scripts/release-files
 
-clean: ## remove what build, cover and release-files wrote
+release-test: ## make this machine's part of a release into dist/, and look at what came out (root on Debian)
+	@bash scripts/release-test
+
+release-dry-run: ## make a whole release twice, all but the upload, and compare it byte for byte
+	@bash scripts/release-test --twice
+
+clean: ## remove what build, cover and the releases wrote
 	rm -f windlass windlass.exe coverage.out coverage.html
-	rm -rf bin/release
+	rm -rf bin/release dist
