@@ -60,6 +60,22 @@ func TestPluginConfig(t *testing.T) {
 		!strings.Contains(errs.String(), "`windlass provider describe stage` shows what the plugin pretend takes") {
 		t.Errorf("run: exit %d: %s", code, errs.String())
 	}
+	// So it is for what the plugin's own entry has for all its providers.
+	p.write("windlass.yaml", "plugins:\n  pretend: {config: {evidense: 5}}\nproviders:\n  stage: {kind: pretend, config: {evidence: 1h}}\n")
+	if out, code := p.do("plugin", "check", "pretend"); code != 1 || !strings.Contains(out, "windlass.yaml:2:22: plugins.pretend.config.evidense") || !strings.Contains(out, "windlass provider describe pretend") {
+		t.Errorf("check: exit %d: %s", code, out)
+	}
+	errs.Reset()
+	cmd = p.command("run", "--on", "stage", "--image", "any", "--", "echo")
+	cmd.Stderr = &errs
+	_ = cmd.Run() // its exit code is judged
+	if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), "windlass.yaml:2:22: plugins.pretend.config.evidense") {
+		t.Errorf("run: exit %d: %s", code, errs.String())
+	}
+	p.write("windlass.yaml", "plugins:\n  pretend: {config: {evidence: 1h}}\nproviders:\n  stage: {kind: pretend}\n")
+	if out, code := p.do("plugin", "check", "pretend"); code != 0 || !strings.Contains(out, "config: the plugin takes what plugins.pretend.config has") {
+		t.Errorf("check: exit %d: %s", code, out)
+	}
 }
 
 // TestPluginAbsent: a capability that a plugin doesn't advertise isn't there. A command

@@ -33,6 +33,24 @@ type Plugin struct {
 	Origin Origin
 	// InFolder: it stands in the folder of plugins.
 	InFolder bool
+
+	// file and at are where the entry stands; nil without one.
+	file *file
+	at   *yamltree.Node
+}
+
+// CheckConfig checks the defaults for the plugin's providers by the plugin's own schema.
+// They may be a part: what is needed besides, each provider has to have.
+func (p Plugin) CheckConfig(s sdk.Schema) error {
+	if len(p.Config) == 0 {
+		return nil
+	}
+	s.Fields = slices.Clone(s.Fields)
+	for i := range s.Fields {
+		s.Fields[i].Required = false
+	}
+	return invalid("read config", configProblems(s, p.Config, "plugins."+p.Name, placing{p.Origin, p.file, p.at},
+		"`windlass provider describe "+p.Name+"` shows what the plugin takes"))
 }
 
 // ErrUnknownPlugin names the error of a plugin that isn't there.
@@ -142,7 +160,7 @@ func (c *Config) addPlugins() {
 
 // plugin makes the plugin of an entry. Values that are wrong were reported before.
 func (c *Config) plugin(f *file, name string, n *yamltree.Node) Plugin {
-	p := Plugin{Name: name, Origin: f.origin(n.Line, n.Column)}
+	p := Plugin{Name: name, Origin: f.origin(n.Line, n.Column), file: f, at: n}
 	if e := n.Get("path"); e != nil && e.Value.Text != "" {
 		p.Path = e.Value.Text
 		if !filepath.IsAbs(p.Path) {

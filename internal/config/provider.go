@@ -129,9 +129,14 @@ func (p Provider) problems(drivers []sdk.Driver) []Problem {
 	if slices.Contains(p.plugins, p.Kind) {
 		remedy = "`windlass provider describe " + p.Name + "` shows what the plugin " + p.Kind + " takes"
 	}
+	return configProblems(drivers[i].Config, p.Config, "providers."+p.Name, p.placing(), remedy)
+}
+
+// configProblems is what a schema finds wrong with the config of an entry called name.
+func configProblems(s sdk.Schema, config json.RawMessage, name string, at placing, remedy string) []Problem {
 	var out []Problem
-	for _, sp := range drivers[i].Config.Validate("", p.Config) {
-		key := "providers." + p.Name + ".config"
+	for _, sp := range s.Validate("", config) {
+		key := name + ".config"
 		if sp.Field != "" {
 			key += "." + sp.Field
 		}
@@ -141,7 +146,7 @@ func (p Provider) problems(drivers []sdk.Driver) []Problem {
 		if sp.Value != "" {
 			msg = sp.Value + " " + msg
 		}
-		out = append(out, Problem{ID: ErrProviderConfig, Origin: p.place(sp.Field, sp.Value != ""), Key: key, Message: msg,
+		out = append(out, Problem{ID: ErrProviderConfig, Origin: at.place(sp.Field, sp.Value != ""), Key: key, Message: msg,
 			Remedy: remedy})
 	}
 	return out
@@ -169,15 +174,26 @@ func (p Provider) Where(field string) Origin {
 	return p.place(strings.TrimPrefix(strings.TrimPrefix(field, "config"), "."), false)
 }
 
+func (p Provider) place(path string, value bool) Origin { return p.placing().place(path, value) }
+
+func (p Provider) placing() placing { return placing{p.Origin, p.file, p.at} }
+
+// placing is where an entry stands; without a node that is all that is known.
+type placing struct {
+	origin Origin
+	file   *file
+	at     *yamltree.Node
+}
+
 // place returns where a path below config: stands, or the nearest thing above
 // it that does: its value if wanted and a scalar, else its key.
-func (p Provider) place(path string, value bool) Origin {
+func (p placing) place(path string, value bool) Origin {
 	if p.at == nil {
-		return p.Origin
+		return p.origin
 	}
 	f := p.at.Get("config")
 	if f == nil {
-		return p.Origin
+		return p.origin
 	}
 	return p.file.origin(f.Place(path, value))
 }

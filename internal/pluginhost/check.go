@@ -77,10 +77,28 @@ func (s *Plugins) Check(ctx context.Context, name string) []sdk.CheckItem {
 		detail += ": " + d.Doc
 	}
 	add(true, "driver", "", "%s", detail)
+	if l.Contract.own() && len(req.Plugin.Config) > 0 {
+		out = append(out, configured(req.Plugin, d.Config)...)
+	}
 	for _, c := range d.Capabilities {
 		if l.Contract.own() && !l.Contract.Serves(c) {
 			add(false, c, "tell its author", "the driver names it and the live registry doesn't: it isn't used")
 		}
+	}
+	return out
+}
+
+// configured checks what the plugin's entry has for its providers.
+func configured(p config.Plugin, s sdk.Schema) []sdk.CheckItem {
+	problems := config.ProblemsOf(p.CheckConfig(s))
+	if len(problems) == 0 {
+		return []sdk.CheckItem{{Name: "config", OK: true, Detail: "the plugin takes what plugins." + p.Name + ".config has for its providers"}}
+	}
+	var out []sdk.CheckItem
+	for _, x := range problems {
+		remedy := x.Remedy
+		x.Remedy = ""
+		out = append(out, sdk.CheckItem{Name: "config", Detail: x.String(), Remedy: remedy})
 	}
 	return out
 }

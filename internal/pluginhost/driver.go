@@ -149,6 +149,9 @@ func (s *Plugins) open(ctx context.Context, name string, own bool, schema sdk.Sc
 		return nil, err
 	}
 	if own {
+		if err := req.Plugin.CheckConfig(schema); err != nil {
+			return nil, err
+		}
 		r.Config, err = defaults(req.Plugin.Config, r.Config)
 	} else {
 		req.Told, err = iac.Settings(req.Plugin.Config, r.Config)
