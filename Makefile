@@ -7,7 +7,7 @@ BENCH ?= .
 export FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem test-cluster cluster-up cluster-down release-files release-test release-dry-run clean
+.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem test-cluster cluster-up cluster-down release-files release-test release-dry-run vulncheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ release-test: ## make this machine's part of a release into dist/, and look at w
 
 release-dry-run: ## make a whole release twice, all but the upload, and compare it byte for byte
 	@bash scripts/release-test --twice
+
+vulncheck: ## ask Go's vulnerability database about what the program reaches; a step of a release
+	@bash scripts/vulncheck
 
 clean: ## remove what build, cover and the releases wrote
 	rm -f windlass windlass.exe coverage.out coverage.html

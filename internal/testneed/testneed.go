@@ -123,16 +123,47 @@ func Compose(t testing.TB) string {
 	}
 	path := os.Getenv(ComposeEnv)
 	if path == "" {
-		cache := os.Getenv("XDG_CACHE_HOME")
-		if cache == "" {
-			cache = filepath.Join(os.Getenv("HOME"), ".cache")
-		}
-		path = filepath.Join(cache, "windlass", "tools", "docker-compose")
+		path = filepath.Join(cache(), "tools", "docker-compose")
 	}
 	if _, err := os.Stat(path); err != nil {
 		missing(t, "the Compose plugin", err, "run scripts/setup-test")
 	}
 	return path
+}
+
+// Tool returns the path of a development tool that scripts/setup-test built. The test
+// is skipped under -short.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	return fromSetup(t, name, filepath.Join(cache(), "tools", name))
+}
+
+// NodeProgram returns the path of a program of a folder's packages for Node.js, which
+// scripts/setup-test installed. The test is skipped under -short.
+func NodeProgram(t testing.TB, folder, name string) string {
+	t.Helper()
+	return fromSetup(t, name, filepath.Join(cache(), "npm", folder, "node_modules", ".bin", name))
+}
+
+// fromSetup returns the path of something that scripts/setup-test made.
+func fromSetup(t testing.TB, name, path string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs " + name + ": left out by -short")
+	}
+	if _, err := os.Stat(path); err != nil {
+		missing(t, name, err, "run scripts/setup-test")
+	}
+	return path
+}
+
+// cache is the folder in which the scripts keep what they make.
+func cache() string {
+	home := os.Getenv("XDG_CACHE_HOME")
+	if home == "" {
+		home = filepath.Join(os.Getenv("HOME"), ".cache")
+	}
+	return filepath.Join(home, "windlass")
 }
 
 // Missing ends a test that found out by itself that something isn't there; err
