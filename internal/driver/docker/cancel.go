@@ -15,9 +15,12 @@ import (
 )
 
 const (
-	opCancel     = "cancel job"
-	signalKill   = "SIGKILL"
-	notRunning   = "is not running"
+	opCancel   = "cancel job"
+	signalKill = "SIGKILL"
+	signalTerm = "SIGTERM"
+	notRunning = "is not running"
+	// onlyRunning is what Podman says of the same.
+	onlyRunning  = "can only kill running containers"
 	alreadyGoing = "already in progress"
 )
 
@@ -69,22 +72,26 @@ func (p *provider) CancelJob(ctx context.Context, r sdk.CancelJobRequest) (sdk.C
 		}
 		p.log.Warn("cancel not marked on the engine", "container", c.ID, "err", err)
 	}
-	return p.end(ctx, c, r.Grace)
+	info, err := p.engineInfo(ctx, opCancel) // without an answer it is taken for Docker
+	return p.end(ctx, c, r.Grace, err == nil && isPodman(info))
 }
 
 // end kills or stops a container that ran a moment ago.
-func (p *provider) end(ctx context.Context, c container.InspectResponse, grace *time.Duration) (sdk.CancelJobResult, error) {
+func (p *provider) end(ctx context.Context, c container.InspectResponse, grace *time.Duration, podman bool) (sdk.CancelJobResult, error) {
 	var delivered string
 	var err error
-	if grace != nil && *grace == 0 {
-		delivered, err = signalKill, p.kill(ctx, c.ID)
-	} else {
+	switch {
+	case grace != nil && *grace == 0:
+		delivered, err = signalKill, p.signal(ctx, c.ID, signalKill)
+	case podman:
+		delivered, err = p.askThenKill(ctx, c, grace)
+	default:
 		delivered, err = p.stopSoon(ctx, c.ID, grace)
 	}
 	switch {
 	case errors.Is(err, sdk.NotFound):
 		return sdk.CancelJobResult{Gone: true, Evidence: "no such container"}, nil
-	case err != nil && !strings.Contains(err.Error(), notRunning):
+	case err != nil && !strings.Contains(err.Error(), notRunning) && !strings.Contains(err.Error(), onlyRunning):
 		return sdk.CancelJobResult{}, err
 	}
 	gone := false
@@ -190,9 +197,36 @@ func (p *provider) stopSoon(ctx context.Context, id string, grace *time.Duration
 // that sent it.
 const eventLag = 200 * time.Millisecond
 
-func (p *provider) kill(ctx context.Context, id string) error {
+// askThenKill is stopSoon for Podman, whose events tell of no signal that a stop sends:
+// that a signal was taken is the proof there. It is this process that waits and kills;
+// where it ends before, the next cancel asks anew.
+func (p *provider) askThenKill(ctx context.Context, c container.InspectResponse, grace *time.Duration) (delivered string, err error) {
+	ask, wait := signalTerm, defaultGrace
+	if c.Config != nil && c.Config.StopSignal != "" {
+		ask = c.Config.StopSignal
+	}
+	if grace != nil {
+		wait = *grace
+	}
+	if err := p.signal(ctx, c.ID, ask); err != nil {
+		return "", err
+	}
+	if !p.background.run(func(ctx context.Context) {
+		if p.clock.Sleep(ctx, wait) == nil {
+			if err := p.signal(ctx, c.ID, signalKill); err != nil {
+				p.log.Debug("not killed behind its grace", "container", c.ID, "err", err)
+			}
+		}
+	}) {
+		return "", p.fail(sdk.Unavailable, opCancel, errors.New("the provider is closed"))
+	}
+	return "signal " + ask, nil
+}
+
+// signal has the engine send a signal to a container's process.
+func (p *provider) signal(ctx context.Context, id, signal string) error {
 	return p.client.Call(ctx, opCancel, func(ctx context.Context, api *client.Client) error {
-		_, err := api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: signalKill})
+		_, err := api.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: signal})
 		return err
 	})
 }
@@ -214,7 +248,8 @@ func (p *provider) removeContainer(ctx context.Context, op, id string, force boo
 			_, err := api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{RemoveVolumes: true, Force: force})
 			return err
 		})
-		if err == nil || !errors.Is(err, sdk.Aborted) {
+		// Podman says that it still runs with the status 500.
+		if err == nil || !errors.Is(err, sdk.Aborted) && !stillActive(err) {
 			return err
 		}
 		switch {
@@ -238,7 +273,7 @@ func (p *provider) removeContainer(ctx context.Context, op, id string, force boo
 func stillActive(err error) bool {
 	m := strings.ToLower(err.Error())
 	for _, w := range []string{"running", "paused", "restarting"} {
-		if strings.Contains(m, "remove a "+w+" container") || strings.Contains(m, "container is "+w) {
+		if strings.Contains(m, "remove a "+w+" container") || strings.Contains(m, "container is "+w) || strings.Contains(m, "as it is "+w) {
 			return true
 		}
 	}

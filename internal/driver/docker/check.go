@@ -35,7 +35,7 @@ func (p *provider) Check(ctx context.Context, _ sdk.CheckRequest) (sdk.CheckResu
 		return sdk.CheckResult{Items: []sdk.CheckItem{item}}, nil
 	}
 	items := []sdk.CheckItem{
-		{Name: "engine", OK: true, Detail: fmt.Sprintf("Docker %s at %s, API %s, ID %s", info.ServerVersion, p.identity.Endpoint, p.client.APIVersion(), info.ID)},
+		p.checkEngine(info),
 		p.checkPlatform(info), checkLimits(info), checkLogs(info), p.checkInputs(),
 	}
 	if p.local {
@@ -45,6 +45,14 @@ func (p *provider) Check(ctx context.Context, _ sdk.CheckRequest) (sdk.CheckResu
 		}
 	}
 	return sdk.CheckResult{Items: items}, nil
+}
+
+func (p *provider) checkEngine(info *system.Info) sdk.CheckItem {
+	item := sdk.CheckItem{Name: "engine", OK: true, Detail: fmt.Sprintf("Docker %s at %s, API %s, ID %s", info.ServerVersion, p.identity.Endpoint, p.client.APIVersion(), info.ID)}
+	if isPodman(info) {
+		item.Detail = fmt.Sprintf("Podman %s at %s, API %s; it has no lasting ID, so another one at this address isn't noticed", info.ServerVersion, p.identity.Endpoint, p.client.APIVersion())
+	}
+	return item
 }
 
 func (p *provider) checkPlatform(info *system.Info) sdk.CheckItem {
@@ -70,7 +78,7 @@ func checkLimits(info *system.Info) sdk.CheckItem {
 
 func checkLogs(info *system.Info) sdk.CheckItem {
 	driver := logDriver(info, "")
-	item := sdk.CheckItem{Name: "logs", OK: driver == logLocal, Detail: "output is kept by the log driver " + driver}
+	item := sdk.CheckItem{Name: "logs", OK: driver != logJSON, Detail: "output is kept by the log driver " + driver}
 	if !item.OK {
 		item.Detail += ", which replaces bytes that are not UTF-8"
 		item.Remedy = "an engine with the log driver local keeps any bytes"

@@ -33,6 +33,8 @@ const (
 const (
 	logLocal = "local"
 	logJSON  = "json-file"
+	// logFile is Podman's: https://docs.podman.io/en/v4.3/markdown/options/log-driver.html
+	logFile = "k8s-file"
 )
 
 // options is what stands in JobSpec.Options.

@@ -39,6 +39,9 @@ func (p *provider) askEngine(ctx context.Context, op string) (*system.Info, erro
 	err := p.client.Call(ctx, op, func(ctx context.Context, api *client.Client) error {
 		res, err := api.Info(ctx, client.InfoOptions{})
 		info = &res.Info
+		if isPodman(info) {
+			info.ID = "" // a new one with each answer, which tells nothing
+		}
 		return err
 	})
 	if err != nil {
@@ -88,13 +91,21 @@ func (p *provider) absent(ctx context.Context, op, engineID string, cause error)
 	return cause
 }
 
-// logDriver picks how the engine keeps the output.
+// isPodman reports whether it is Podman that serves Docker's API: only Podman keeps
+// output in Kubernetes' format.
+func isPodman(info *system.Info) bool { return slices.Contains(info.Plugins.Log, logFile) }
+
+// logDriver picks how the engine keeps the output: as Docker does, or as Podman, which
+// has neither of Docker's drivers.
 func logDriver(info *system.Info, wanted string) string {
-	if wanted != "" {
+	have := info.Plugins.Log
+	switch {
+	case wanted != "":
 		return wanted
-	}
-	if len(info.Plugins.Log) == 0 || slices.Contains(info.Plugins.Log, logLocal) {
+	case len(have) == 0 || slices.Contains(have, logLocal):
 		return logLocal
+	case isPodman(info) && !slices.Contains(have, logJSON):
+		return logFile
 	}
 	return logJSON
 }

@@ -254,7 +254,7 @@ func (d *draft) checkOptions() {
 		}
 	}
 	d.logDriver = logDriver(d.info, o.LogDriver)
-	if d.logDriver != logLocal {
+	if d.logDriver == logJSON {
 		d.warnings = append(d.warnings, "the log driver "+d.logDriver+" replaces output that is not UTF-8")
 	}
 	if have := d.info.Plugins.Log; len(have) > 0 && !slices.Contains(have, d.logDriver) {

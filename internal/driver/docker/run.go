@@ -320,12 +320,11 @@ func noSuchImage(err error) bool {
 	return strings.Contains(strings.ToLower(err.Error()), "no such image")
 }
 
+// nameTaken goes by the words: Podman gives them with the status 500.
 func nameTaken(err error) bool {
-	if !errors.Is(err, sdk.Aborted) && !errors.Is(err, sdk.AlreadyExists) {
-		return false
-	}
 	s := err.Error()
-	return strings.Contains(s, "already in use") && strings.Contains(s, "name")
+	return strings.Contains(s, "already in use by") && strings.Contains(s, "container name") ||
+		(errors.Is(err, sdk.Aborted) || errors.Is(err, sdk.AlreadyExists)) && strings.Contains(s, "already in use") && strings.Contains(s, "name")
 }
 
 // lookUp finds the attempt's container by its name. A container of that name

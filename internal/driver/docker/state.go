@@ -30,6 +30,13 @@ func (p *provider) inspect(ctx context.Context, op, id string) (container.Inspec
 	return c, err
 }
 
+// Podman's own words: a process has ended and isn't tidied up yet, or somebody waits for
+// its end. https://github.com/containers/podman/blob/v4.3.1/libpod/define/containerstate.go
+const (
+	stateStopped  container.ContainerState = "stopped"
+	stateStopping container.ContainerState = "stopping"
+)
+
 // containerState is what the engine's record proves.
 type containerState struct {
 	status container.ContainerState
@@ -60,9 +67,9 @@ func readState(c container.InspectResponse) containerState {
 	}
 	st.ran = !st.started.IsZero()
 	switch s.Status {
-	case container.StateRunning, container.StatePaused, container.StateRestarting:
+	case container.StateRunning, container.StatePaused, container.StateRestarting, stateStopping:
 		st.running = true
-	case container.StateExited, container.StateDead:
+	case container.StateExited, container.StateDead, stateStopped:
 		st.ended = true
 	case container.StateRemoving:
 		st.ended = true
