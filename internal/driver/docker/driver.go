@@ -75,7 +75,7 @@ func support() []sdk.FieldSupport {
 		{Field: "user", Values: "NAME, UID, NAME:GROUP or UID:GID"},
 		{Field: "cpu", Values: "from 0.01 cores up to the engine's"},
 		{Field: "memory", Values: "6 MiB or more; no swap is added"},
-		{Field: "gpu", Values: "a number of devices, of the engine's default device driver (not covered by tests)"},
+		{Field: "gpu", Values: "a number of devices, of the engine's default device driver (the request is tested; no machine with a GPU was at hand)"},
 		{Field: "pids", Values: "any"},
 		{Field: "ephemeral_storage", Refused: "the engine can't bound a container's disk on most storage drivers"},
 		{Field: "timeout", Values: "any; kept by whoever holds the run"},
