@@ -55,6 +55,12 @@ type WorkloadStatusRequest struct {
 	// Before is the generation that was read before it was sent; empty is not known.
 	OpID   ID
 	Before string
+	// Brief: what the record of a change keeps is enough. Path, Image, Desired,
+	// Generation, Stopped, Unmade and Restores are as ever, and so is Op where it was
+	// asked for. What costs calls besides may be left out: a count that wasn't read is
+	// nil, Instances are none, and Rollout is unknown rather than guessed. It is a hint:
+	// a provider may answer in full.
+	Brief bool
 }
 
 // WorkloadStatusResult is how a workload is.

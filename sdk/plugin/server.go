@@ -209,7 +209,7 @@ func (s *Server) open(ctx context.Context, m *pb.OpenRequest) (*pb.OpenResponse,
 	opened, err := s.openDriver(ctx, r)
 	var out *pb.OpenResponse
 	if err == nil {
-		if out, err = wire.EncodeOpenResponse(opened.Info(), sdk.CapabilityNames(opened)); err != nil {
+		if out, err = wire.EncodeOpenResponse(wire.Opened{Info: opened.Info(), Capabilities: sdk.CapabilityNames(opened), Hints: wire.Hints()}); err != nil {
 			err = errors.Join(err, opened.Close())
 		}
 	}

@@ -97,7 +97,8 @@ func (h *host) open(session string) (sdk.Info, []string, error) {
 	if err != nil {
 		return sdk.Info{}, nil, wire.FromStatus(h.t.Context(), "open", err)
 	}
-	return wire.DecodeOpenResponse(out)
+	o, err := wire.DecodeOpenResponse(out)
+	return o.Info, o.Capabilities, err
 }
 
 // must takes the error off a pair of results.

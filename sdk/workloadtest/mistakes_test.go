@@ -35,6 +35,13 @@ func mistakes() map[string]mistake {
 			}
 		}}
 	}
+	briefly := func(f func(st *sdk.DeploymentStatus)) broken {
+		return broken{status: func(_ *broken, r *sdk.WorkloadStatusRequest, res *sdk.WorkloadStatusResult, err *error) {
+			if *err == nil && r.Brief {
+				f(&res.Status)
+			}
+		}}
+	}
 	slow := fake.Knobs{RolloutDelay: fake.Duration(30 * time.Millisecond)}
 	return map[string]mistake{
 		"lists twice": {broken: broken{list: func(_ *broken, seq iter.Seq2[sdk.WorkloadItem, error]) iter.Seq2[sdk.WorkloadItem, error] {
@@ -65,7 +72,9 @@ func mistakes() map[string]mistake {
 			b.ids[id] = id
 			res.Status.Generation += "-" + itoa(len(b.ids))
 			res.Status.GenerationSeen = res.Status.Generation
-		}}, by: []string{"status", "expect-holds", "dry-run", "config-same"}},
+		}}, by: []string{"status", "status-brief", "expect-holds", "dry-run", "config-same"}},
+		"a brief look forgets the count": {broken: briefly(func(st *sdk.DeploymentStatus) { st.Desired = nil }), by: []string{"status-brief"}},
+		"a brief look guesses":           {broken: briefly(func(st *sdk.DeploymentStatus) { st.Rollout, st.Ready = sdk.RolloutProgressing, new(7) }), by: []string{"status-brief"}},
 		"complete too early": {broken: states(func(st *sdk.DeploymentStatus) { st.Rollout = sdk.RolloutComplete }),
 			knobs: slow, by: []string{"start-broken", "config"}},
 		"absent is empty": {broken: broken{status: func(_ *broken, r *sdk.WorkloadStatusRequest, res *sdk.WorkloadStatusResult, err *error) {

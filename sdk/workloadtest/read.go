@@ -12,6 +12,7 @@ func readChecks() []Check {
 		{Name: "list-name", Doc: "A listing by name has what is called so.", run: checkListName},
 		{Name: "list-break", Doc: "Breaking out of a list is no error, and the next one is whole.", run: checkListBreak},
 		{Name: "status", Doc: "Status has counts, generation and instances, and changes nothing.", run: checkStatus},
+		{Name: "status-brief", Doc: "A brief status has what the record of a change keeps, guesses nothing, and changes nothing.", run: checkStatusBrief},
 		{Name: "status-absent", Doc: "A workload that isn't there is NotFound; a path of no form is refused.", run: checkStatusAbsent},
 		{Name: "ended-context", Doc: "No method does anything under a context that has ended.", run: checkEndedContext},
 	}
@@ -101,6 +102,55 @@ func checkStatus(s *suite, t T) {
 		t.Errorf("%d instances, want 2", len(names))
 	}
 	s.unchanged(t, path, before, "reading")
+}
+
+func checkStatusBrief(s *suite, t T) {
+	path := s.h.Make(t, 2)
+	compare := func(st sdk.DeploymentStatus) {
+		t.Helper()
+		before := s.h.Changes(t, path)
+		res, err := s.ask(t, sdk.WorkloadStatusRequest{Path: path, Brief: true})
+		if err != nil {
+			t.Fatalf("brief status of %s: %v", path, err)
+		}
+		got := res.Status
+		if got.Path != st.Path || got.Image != st.Image || got.Generation != st.Generation || !same(got.Desired, st.Desired) ||
+			got.Stopped != st.Stopped || got.Unmade != st.Unmade || !same(got.Restores, st.Restores) {
+			t.Errorf("a brief status is %+v, a whole one %+v", got, st)
+		}
+		if got.Ready != nil && !same(got.Ready, st.Ready) || got.Updated != nil && !same(got.Updated, st.Updated) {
+			t.Errorf("a brief status counts ready %v, updated %v; a whole one %v, %v", words(got.Ready), words(got.Updated), words(st.Ready), words(st.Updated))
+		}
+		if got.Rollout != sdk.RolloutUnknown && got.Rollout != st.Rollout {
+			t.Errorf("a brief status says that the rollout is %s, a whole one %s", got.Rollout, st.Rollout)
+		}
+		s.unchanged(t, path, before, "reading")
+	}
+	compare(s.settled(t, path, 2))
+	stopper, ok := sdk.Of(s.p, sdk.WorkloadStops())
+	if !ok {
+		return
+	}
+	if _, err := stopper.StopWorkload(t.Context(), sdk.StopWorkloadRequest{Op: s.op(path)}); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	var st sdk.DeploymentStatus
+	s.eventually(t, "stopped workload", func() bool {
+		st = s.status(t, path)
+		return st.Stopped && st.Rollout == sdk.RolloutComplete
+	})
+	compare(st)
+}
+
+// same reports whether two counts are both unknown, or both known and the same.
+func same(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// words is a count as it is shown.
+func words(n *int) any {
+	if n == nil {
+		return "unknown"
+	}
+	return *n
 }
 
 func checkStatusAbsent(s *suite, t T) {

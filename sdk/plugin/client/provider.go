@@ -40,10 +40,9 @@ func Driver(ctx context.Context, conn grpc.ClientConnInterface, ids sdk.IDSource
 // provider is a session of a plugin. It has the methods of every capability;
 // AskCapability tells which of them are there.
 type provider struct {
-	conn         grpc.ClientConnInterface
-	session      string
-	info         sdk.Info
-	capabilities []string
+	conn    grpc.ClientConnInterface
+	session string
+	opened  wire.Opened
 	// closed ends what goes on in the background.
 	closed chan struct{}
 	close  func() error
@@ -71,7 +70,7 @@ func open(ctx context.Context, conn grpc.ClientConnInterface, session string, r 
 	if err != nil {
 		err = wire.FromStatus(ctx, "open plugin", err)
 	} else {
-		p.info, p.capabilities, err = wire.DecodeOpenResponse(out)
+		p.opened, err = wire.DecodeOpenResponse(out)
 	}
 	if err != nil {
 		_ = p.close()
@@ -98,7 +97,7 @@ func (p *provider) lasting(ctx context.Context) (context.Context, context.Cancel
 	return ctx, cancel
 }
 
-func (p *provider) Info() sdk.Info { return p.info }
+func (p *provider) Info() sdk.Info { return p.opened.Info }
 
 func (p *provider) Check(ctx context.Context, _ sdk.CheckRequest) (sdk.CheckResult, error) {
 	m, err := pb.NewProviderServiceClient(p.conn).Check(p.in(ctx), &pb.CheckRequest{})
@@ -120,7 +119,7 @@ func (p *provider) end() error {
 }
 
 func (p *provider) AskCapability(name string) any {
-	if slices.Contains(p.capabilities, name) {
+	if slices.Contains(p.opened.Capabilities, name) {
 		return p
 	}
 	return nil

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/windlass-run/windlass/sdk"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
@@ -27,6 +28,7 @@ func (p *provider) ListWorkloads(ctx context.Context, r sdk.ListWorkloadsRequest
 }
 
 func (p *provider) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequest) (sdk.WorkloadStatusResult, error) {
+	r.Brief = r.Brief && slices.Contains(p.opened.Hints, wire.HintBrief)
 	return unary(ctx, p, "workload status", r, wire.EncodeWorkloadStatusRequest, pb.NewWorkloadStatuserServiceClient(p.conn).WorkloadStatus, wire.DecodeWorkloadStatusResponse)
 }
 

@@ -136,21 +136,35 @@ func (c *coder) uninfo(m *pb.Info) sdk.Info {
 }
 
 // EncodeOpenResponse returns a provider that was opened as a message.
-func EncodeOpenResponse(i sdk.Info, capabilities []string) (*pb.OpenResponse, error) {
+func EncodeOpenResponse(o Opened) (*pb.OpenResponse, error) {
 	c := reply("encode Open's result")
-	return encoded(c, &pb.OpenResponse{Info: c.info(i), Capabilities: capabilities})
+	return encoded(c, &pb.OpenResponse{Info: c.info(o.Info), Capabilities: o.Capabilities, Hints: o.Hints})
 }
 
-// DecodeOpenResponse reads what EncodeOpenResponse wrote. Names of capabilities come
-// as they are, those that this program doesn't know among them.
-func DecodeOpenResponse(m *pb.OpenResponse) (i sdk.Info, capabilities []string, err error) {
+// DecodeOpenResponse reads what EncodeOpenResponse wrote. Names of capabilities and
+// hints come as they are, those that this program doesn't know among them.
+func DecodeOpenResponse(m *pb.OpenResponse) (Opened, error) {
 	c := reply("decode Open's result")
-	i = c.uninfo(m.GetInfo())
-	if c.err != nil {
-		return sdk.Info{}, nil, c.err
-	}
-	return i, each(m.GetCapabilities(), same), nil
+	return decoded(c, Opened{Info: c.uninfo(m.GetInfo()), Capabilities: each(m.GetCapabilities(), same), Hints: each(m.GetHints(), same)})
 }
+
+// Opened is a provider that was opened, as its plugin tells of it.
+type Opened struct {
+	Info sdk.Info
+	// Capabilities are names of sdk.Capabilities.
+	Capabilities []string
+	// Hints are those that the plugin reads; see HintBrief.
+	Hints []string
+}
+
+// HintBrief is WorkloadStatusRequest.Brief. A hint is a field of a request that came
+// after the first release and may be left out without asking for something else. A
+// plugin refuses fields that it doesn't know, so a host sends only the hints that the
+// plugin names when a provider is opened.
+const HintBrief = "WorkloadStatusRequest.brief"
+
+// Hints are the hints that this version reads.
+func Hints() []string { return []string{HintBrief} }
 
 // EncodeInfoResponse returns i as a message.
 func EncodeInfoResponse(i sdk.Info) (*pb.InfoResponse, error) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin/wire"
 )
 
 // witness has every capability, is asked with everything set, and gives everything set,
@@ -38,7 +39,7 @@ func (w *witness) driver() sdk.Driver {
 	return d
 }
 
-func (w *witness) Info() sdk.Info { return valueOf[opened](w.book).Info }
+func (w *witness) Info() sdk.Info { return valueOf[wire.Opened](w.book).Info }
 func (w *witness) Close() error   { return nil }
 
 func (w *witness) Check(context.Context, sdk.CheckRequest) (sdk.CheckResult, error) {

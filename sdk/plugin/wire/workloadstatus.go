@@ -33,14 +33,15 @@ func DecodeListWorkloadsResponse(m *pb.ListWorkloadsResponse) (sdk.WorkloadItem,
 
 // EncodeWorkloadStatusRequest returns r as a message.
 func EncodeWorkloadStatusRequest(r sdk.WorkloadStatusRequest) (*pb.WorkloadStatusRequest, error) {
-	return encoded(request("encode WorkloadStatus"), &pb.WorkloadStatusRequest{Path: string(r.Path), Rollout: r.Rollout, OpId: idBytes(r.OpID), Before: r.Before})
+	return encoded(request("encode WorkloadStatus"), &pb.WorkloadStatusRequest{Path: string(r.Path), Rollout: r.Rollout, OpId: idBytes(r.OpID), Before: r.Before, Brief: r.Brief})
 }
 
 // DecodeWorkloadStatusRequest reads what EncodeWorkloadStatusRequest wrote.
 func DecodeWorkloadStatusRequest(m *pb.WorkloadStatusRequest) (sdk.WorkloadStatusRequest, error) {
 	c := request("decode WorkloadStatus")
 	c.known("", m)
-	return decoded(c, sdk.WorkloadStatusRequest{Path: sdk.WorkloadPath(m.GetPath()), Rollout: m.GetRollout(), OpID: c.id("op_id", m.GetOpId()), Before: m.GetBefore()})
+	return decoded(c, sdk.WorkloadStatusRequest{Path: sdk.WorkloadPath(m.GetPath()), Rollout: m.GetRollout(), OpID: c.id("op_id", m.GetOpId()), Before: m.GetBefore(),
+		Brief: m.GetBrief()})
 }
 
 // EncodeWorkloadStatusResponse returns r as a message.

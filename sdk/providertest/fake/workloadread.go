@@ -56,6 +56,9 @@ func (p *provider) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusReque
 	if d != nil {
 		res.Status = d.status(p.cloud.clock.Now())
 	}
+	if d != nil && r.Brief && r.OpID.IsZero() {
+		res.Status = brief(res.Status)
+	}
 	if r.Rollout != "" && r.Rollout != res.Status.RolloutID {
 		// A later change has taken its place; whether it ended well is not kept.
 		res.Status.Rollout, res.Status.RolloutID = sdk.RolloutUnknown, r.Rollout
@@ -65,6 +68,15 @@ func (p *provider) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusReque
 		res.Op = &tr
 	}
 	return res, nil
+}
+
+// brief leaves out what a backend would need more calls for.
+func brief(st sdk.DeploymentStatus) sdk.DeploymentStatus {
+	st.Instances, st.Updated = nil, nil
+	if st.Rollout != sdk.RolloutFailed {
+		st.Rollout = sdk.RolloutUnknown
+	}
+	return st
 }
 
 // read is one call that looks at a workload.

@@ -1120,7 +1120,11 @@ type OpenResponse struct {
 	Info *Info `protobuf:"bytes,1,opt,name=info,proto3" json:"info,omitempty"`
 	// The names of its capabilities, of sdk.Capabilities. Those that the host
 	// doesn't know are shown and ignored.
-	Capabilities  []string `protobuf:"bytes,2,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Capabilities []string `protobuf:"bytes,2,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// Fields of requests that came after the first release, that this plugin reads, and
+	// that the host may leave out without asking for something else, each as
+	// MESSAGE.FIELD. A host sends none that isn't here, since unknown fields are refused.
+	Hints         []string `protobuf:"bytes,3,rep,name=hints,proto3" json:"hints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1165,6 +1169,13 @@ func (x *OpenResponse) GetInfo() *Info {
 func (x *OpenResponse) GetCapabilities() []string {
 	if x != nil {
 		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *OpenResponse) GetHints() []string {
+	if x != nil {
+		return x.Hints
 	}
 	return nil
 }
@@ -1888,10 +1899,11 @@ const file_windlass_provider_v1_provider_proto_rawDesc = "" +
 	"\x10CredentialsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B\x0e\n" +
-	"\f_config_json\"b\n" +
+	"\f_config_json\"x\n" +
 	"\fOpenResponse\x12.\n" +
 	"\x04info\x18\x01 \x01(\v2\x1a.windlass.provider.v1.InfoR\x04info\x12\"\n" +
-	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\"\x97\x02\n" +
+	"\fcapabilities\x18\x02 \x03(\tR\fcapabilities\x12\x14\n" +
+	"\x05hints\x18\x03 \x03(\tR\x05hints\"\x97\x02\n" +
 	"\x04Info\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12:\n" +

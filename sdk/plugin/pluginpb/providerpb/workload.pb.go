@@ -737,7 +737,10 @@ type WorkloadStatusRequest struct {
 	// An operation whose reply was lost.
 	OpId []byte `protobuf:"bytes,3,opt,name=op_id,json=opId,proto3" json:"op_id,omitempty"`
 	// The generation before it was sent.
-	Before        string `protobuf:"bytes,4,opt,name=before,proto3" json:"before,omitempty"`
+	Before string `protobuf:"bytes,4,opt,name=before,proto3" json:"before,omitempty"`
+	// What the record of a change keeps is enough. Sent only to a plugin whose
+	// OpenResponse names it among its hints.
+	Brief         bool `protobuf:"varint,5,opt,name=brief,proto3" json:"brief,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -798,6 +801,13 @@ func (x *WorkloadStatusRequest) GetBefore() string {
 		return x.Before
 	}
 	return ""
+}
+
+func (x *WorkloadStatusRequest) GetBrief() bool {
+	if x != nil {
+		return x.Brief
+	}
+	return false
 }
 
 // WorkloadStatusResponse is how a workload is.
@@ -3180,12 +3190,13 @@ const file_windlass_provider_v1_workload_proto_rawDesc = "" +
 	"\x06unmade\x18\x06 \x01(\bR\x06unmadeB\n" +
 	"\n" +
 	"\b_desiredB\b\n" +
-	"\x06_ready\"r\n" +
+	"\x06_ready\"\x88\x01\n" +
 	"\x15WorkloadStatusRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\arollout\x18\x02 \x01(\tR\arollout\x12\x13\n" +
 	"\x05op_id\x18\x03 \x01(\fR\x04opId\x12\x16\n" +
-	"\x06before\x18\x04 \x01(\tR\x06before\"\x87\x01\n" +
+	"\x06before\x18\x04 \x01(\tR\x06before\x12\x14\n" +
+	"\x05brief\x18\x05 \x01(\bR\x05brief\"\x87\x01\n" +
 	"\x16WorkloadStatusResponse\x12>\n" +
 	"\x06status\x18\x01 \x01(\v2&.windlass.provider.v1.DeploymentStatusR\x06status\x12-\n" +
 	"\x02op\x18\x02 \x01(\v2\x1d.windlass.provider.v1.OpTraceR\x02op\"\xf7\x05\n" +
