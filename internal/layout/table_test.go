@@ -60,6 +60,7 @@ var layers = []layer{
 	{path: "internal/driver/sight", stdOnly: true},
 	{path: "internal/driver/noexec", may: []string{"sdk"}, stdOnly: true},
 	{path: "internal/driver/turn", may: []string{"sdk"}, stdOnly: true},
+	{path: "internal/driver/glance", stdOnly: true},
 	{path: "internal/driver/resource", may: []string{"sdk"}, stdOnly: true},
 	{path: "internal/driver/local", may: below("sdk")},
 	{path: "internal/driver/docker", may: below("sdk", "internal/cloud/docker")},
@@ -109,7 +110,7 @@ var (
 		"internal/driver/argo", "internal/driver/ecs", "internal/driver/batch", "internal/driver/cloudrun", "internal/driver/aci",
 		"internal/driver/appplatform"}
 	// parts are what drivers share that belongs to no vendor.
-	parts   = []string{"internal/driver/launch", "internal/driver/sight", "internal/driver/noexec", "internal/driver/turn", "internal/driver/resource"}
+	parts   = []string{"internal/driver/launch", "internal/driver/sight", "internal/driver/noexec", "internal/driver/turn", "internal/driver/glance", "internal/driver/resource"}
 	drivers = append([]string{"internal/driver/all"}, driverRows...)
 	// everything stands for all rows but those of testing.
 	everything = []string{"*"}

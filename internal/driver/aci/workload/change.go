@@ -120,35 +120,57 @@ func addressWarning(v view) []string {
 	return []string{newAddress}
 }
 
-// change makes a change that is a call without a body. The group's tag is set
-// first, by the one call that changes tags alone and restarts nothing.
-// https://learn.microsoft.com/en-us/rest/api/container-instances/container-groups/update
+// fresh is how old a read may be on which a change is decided. Azure compares no
+// versions at these calls, so that others may change a group between any read and them.
+const fresh = time.Second
+
+// change makes a change that is a call without a body. It is decided on what a brief
+// status has just read, where there is such a read. Where that leads to no call, it is
+// decided on a read of its own.
 func (o *Operator) change(ctx context.Context, r sdk.OpRequest, b verb) (sdk.OpResult, view, error) {
+	w, err := o.find(b.op, r.Path)
+	if err != nil {
+		return sdk.OpResult{}, view{}, err
+	}
+	if g, ok := o.seen.Take(w, o.Clock.Now(), fresh); ok && !r.DryRun && ctx.Err() == nil {
+		if res, v, sent, err := o.once(ctx, w, g, r, b); sent {
+			return res, v, err
+		}
+	}
 	w, g, err := o.open(ctx, b.op, r.Path)
 	if err != nil {
 		return sdk.OpResult{}, view{}, err
 	}
+	res, v, _, err := o.once(ctx, w, g, r, b)
+	return res, v, err
+}
+
+// once decides a change on a group as it was read, and makes it; sent is whether that
+// came to a call, or to the end of one that was made before. The group's tag is set
+// first, by the one call that changes tags alone and restarts nothing.
+// https://learn.microsoft.com/en-us/rest/api/container-instances/container-groups/update
+func (o *Operator) once(ctx context.Context, w at, g *arm.ContainerGroup, r sdk.OpRequest, b verb) (_ sdk.OpResult, _ view, sent bool, _ error) {
 	v := viewOf(g)
 	if m, ok := markOf(g); ok && m.id == r.OpID {
 		if m.verb != b.name {
-			return sdk.OpResult{}, v, o.fail(sdk.InvalidArgument, b.op, fmt.Errorf("the operation %s was a %s", r.OpID.Short(), m.verb))
+			return sdk.OpResult{}, v, false, o.fail(sdk.InvalidArgument, b.op, fmt.Errorf("the operation %s was a %s", r.OpID.Short(), m.verb))
 		}
 		done, res, err := o.again(ctx, b.op, w, m, g)
 		if done || err != nil {
-			return res, v, err
+			return res, v, true, err
 		}
 	}
 	if err := r.Expect.Check(b.op, o.status(w, v)); err != nil {
-		return sdk.OpResult{}, v, err
+		return sdk.OpResult{}, v, false, err
 	}
 	if b.same(v) {
-		return sdk.OpResult{Generation: generationOf(g)}, v, nil
+		return sdk.OpResult{Generation: generationOf(g)}, v, false, nil
 	}
 	if err := b.refuse(v); err != nil {
-		return sdk.OpResult{}, v, err
+		return sdk.OpResult{}, v, false, err
 	}
 	if b.name != verbStop && v.deploying() {
-		return sdk.OpResult{}, v, o.busy(b.op)
+		return sdk.OpResult{}, v, false, o.busy(b.op)
 	}
 	m := newMark(r.OpID, b.name, o.Clock.Now(), &v)
 	res := sdk.OpResult{Changed: true, Warnings: b.warnings(v)}
@@ -157,17 +179,17 @@ func (o *Operator) change(ctx context.Context, r sdk.OpRequest, b verb) (sdk.OpR
 			{Name: callTags, Object: "container group " + string(w.path()), Args: map[string]string{"tags." + tagOp: m.String()}},
 			{Name: b.call, Object: "container group " + string(w.path())},
 		}
-		return res, v, nil
+		return res, v, false, nil
 	}
 	marked, err := o.tag(ctx, b.op, w, g, m)
 	if err != nil {
-		return sdk.OpResult{}, v, err
+		return sdk.OpResult{}, v, true, err
 	}
 	if _, err := turn.Call(ctx, o.Provider, o.Session, o.Writes, b.op, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.send(ctx, w) }); err != nil {
-		return sdk.OpResult{}, v, err
+		return sdk.OpResult{}, v, true, err
 	}
 	res.Generation, res.Trace = generationOf(marked), traceWords(w)
-	return res, v, nil
+	return res, v, true, nil
 }
 
 func traceWords(w at) string { return "tag " + tagOp + " of container group " + string(w.path()) }

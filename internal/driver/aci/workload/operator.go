@@ -23,6 +23,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/monitor/armmonitor"
 
 	"github.com/windlass-run/windlass/internal/cloud/azure"
+	"github.com/windlass-run/windlass/internal/driver/glance"
 	"github.com/windlass-run/windlass/internal/driver/turn"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -89,6 +90,8 @@ type Operator struct {
 	groups     *arm.ContainerGroupsClient
 	containers *arm.ContainersClient
 	metrics    *armmonitor.MetricsClient
+	// seen are groups as a brief status has just read them.
+	seen glance.Glances[at, *arm.ContainerGroup]
 }
 
 var (

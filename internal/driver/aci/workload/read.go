@@ -97,6 +97,7 @@ func item(g *arm.ContainerGroup) (it sdk.WorkloadItem, ok bool) {
 
 // WorkloadStatus implements sdk.WorkloadStatuser.
 func (o *Operator) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequest) (sdk.WorkloadStatusResult, error) {
+	began := o.Clock.Now()
 	w, g, err := o.open(ctx, opStatus, r.Path)
 	if sdk.CodeOf(err) == sdk.NotFound && !r.OpID.IsZero() {
 		res := sdk.WorkloadStatusResult{Status: sdk.DeploymentStatus{Path: r.Path}, Op: &sdk.OpTrace{State: sdk.OpAbsent, Evidence: "the container group isn't there"}}
@@ -112,6 +113,10 @@ func (o *Operator) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusReque
 	res := sdk.WorkloadStatusResult{Status: o.status(w, v)}
 	if !r.OpID.IsZero() {
 		res.Op = o.trace(r.OpID, r.Before, v)
+		return res, nil
+	}
+	if r.Brief {
+		o.seen.Put(w, g, began)
 		return res, nil
 	}
 	if drift, err := o.drift(ctx, w, g); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"path"
-	"sync"
 	"time"
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
@@ -42,7 +41,7 @@ func (w *Workloads) apply(ctx context.Context, ch change) (sdk.OpResult, *runpb.
 	if err != nil {
 		return sdk.OpResult{}, nil, err
 	}
-	v := w.recent.take(id, w.r.Clock.Now())
+	v, _ := w.recent.Take(id, w.r.Clock.Now(), fresh)
 	for n := 0; ; n++ {
 		read := v == nil || ch.req.DryRun
 		if read {
@@ -111,44 +110,9 @@ func (w *Workloads) try(ctx context.Context, ch change, v *runpb.Service) (res s
 	return res, after, true, nil
 }
 
-// recent are services as a status has just read them. The zero value is ready.
-type recent struct {
-	mu sync.Mutex
-	m  map[string]glance
-}
-
-type glance struct {
-	v  *runpb.Service
-	at time.Time
-}
-
-const (
-	// fresh is how old a glance may be; an older one would mostly be refused.
-	fresh = 2 * time.Second
-	// maxGlances bounds the memory.
-	maxGlances = 1000
-)
-
-func (r *recent) put(id string, v *runpb.Service, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.m == nil || len(r.m) >= maxGlances {
-		r.m = map[string]glance{}
-	}
-	r.m[id] = glance{v, now}
-}
-
-// take returns a service for one decision, nil where it wasn't read just now.
-func (r *recent) take(id string, now time.Time) *runpb.Service {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	g := r.m[id]
-	delete(r.m, id)
-	if now.Sub(g.at) > fresh {
-		return nil
-	}
-	return g.v
-}
+// fresh is how old a read may be on which a change is decided; an older one would
+// mostly be refused.
+const fresh = 2 * time.Second
 
 // accepted is the service in an operation's metadata, else as it was sent.
 // https://cloud.google.com/run/docs/reference/rest/v2/projects.locations.services/patch

@@ -74,10 +74,10 @@ func (w *Workloads) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequ
 	if err != nil {
 		return sdk.WorkloadStatusResult{}, err
 	}
-	w.recent.put(id, v, w.r.Clock.Now())
+	w.recent.Put(id, v, w.r.Clock.Now())
 	res := sdk.WorkloadStatusResult{Status: w.judge(v)}
 	st := &res.Status
-	if st.Rollout == sdk.RolloutFailed {
+	if st.Rollout == sdk.RolloutFailed && !r.Brief {
 		if st.Failure, err = w.failure(ctx, v); err != nil {
 			return sdk.WorkloadStatusResult{}, err
 		}

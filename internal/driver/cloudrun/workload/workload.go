@@ -22,6 +22,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/gcp"
 	"github.com/windlass-run/windlass/internal/cloud/gcp/logtail"
+	"github.com/windlass-run/windlass/internal/driver/glance"
 	"github.com/windlass-run/windlass/internal/driver/turn"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -71,7 +72,8 @@ type Region struct {
 type Workloads struct {
 	r      Region
 	limits limits
-	recent recent
+	// recent are services as a status has just read them.
+	recent glance.Glances[string, *runpb.Service]
 }
 
 var (

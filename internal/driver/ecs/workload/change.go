@@ -47,58 +47,63 @@ type step struct {
 // mutate carries a change out: the service is read, what forbids the change is
 // refused, the mark is left, and the update is sent once. It returns the service
 // as it was before.
+//
+// It is decided on what a brief status has just read, where there is such a read. Where
+// that leads to no call, it is decided on a read of its own.
 func (s *Services) mutate(ctx context.Context, c change) (sdk.OpResult, *types.Service, error) {
 	a, err := s.address(c.op, c.req.Path)
 	if err != nil {
 		return sdk.OpResult{}, nil, err
 	}
-	v, scaler, err := s.before(ctx, c, a)
-	if err != nil {
+	v, ok := s.seen.Take(a, s.o.Clock.Now(), fresh)
+	if ok && !c.req.DryRun && ctx.Err() == nil && (v.scalerErr == nil || !c.count) {
+		u, res, err := s.decide(ctx, c, v)
+		if u != nil {
+			res, err = s.send(ctx, c, a, v, u)
+		}
+		if u != nil || err == nil && res.Changed {
+			return res, v.service, err
+		}
+	}
+	if v, err = s.before(ctx, c, a); err != nil {
 		return sdk.OpResult{}, nil, err
 	}
+	u, res, err := s.decide(ctx, c, v)
+	if u != nil {
+		res, err = s.send(ctx, c, a, v, u)
+	}
+	return res, v.service, err
+}
+
+// decide refuses what can't be, and says what is to be sent; nothing where res tells
+// what the service is already.
+func (s *Services) decide(ctx context.Context, c change, now sight) (u *update, res sdk.OpResult, err error) {
+	v := now.service
 	m, marked := markOf(v)
 	if marked && m.op == c.req.OpID && m.done(v) {
-		return result(v, m.op, true), v, nil // it was carried out before
+		return nil, result(v, m.op, true), nil // it was carried out before
 	}
-	if err := s.allowed(c, v, scaler); err != nil {
-		return sdk.OpResult{}, nil, err
+	if err := s.allowed(c, v, now.scaler); err != nil {
+		return nil, sdk.OpResult{}, err
 	}
-	u, err := c.plan(ctx, v)
-	if err != nil {
-		return sdk.OpResult{}, nil, err
+	if u, err = c.plan(ctx, v); err != nil || u != nil {
+		return u, sdk.OpResult{}, err
 	}
-	if u == nil {
-		return sdk.OpResult{Generation: generation(v, m.op)}, v, nil
-	}
-	res, err := s.send(ctx, c, a, v, u)
-	if err == nil && scaler != nil && c.count {
-		res.Warnings = append(res.Warnings, fmt.Sprintf("%s keeps the count between %d and %d, and will change it again", scaler.Name, scaler.Min, scaler.Max))
-	}
-	return res, v, err
+	return nil, sdk.OpResult{Generation: generation(v, m.op)}, nil
 }
 
 // before reads the service, and what scales it where that matters.
-func (s *Services) before(ctx context.Context, c change, a address) (*types.Service, *sdk.Autoscaler, error) {
-	var scaler *sdk.Autoscaler
-	var scalerErr error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if c.count {
-			scaler, scalerErr = s.target(ctx, c.op, a)
-		}
-	}()
-	v, err := s.describe(ctx, c.op, a)
-	<-done
+func (s *Services) before(ctx context.Context, c change, a address) (sight, error) {
+	v, err := s.glance(ctx, c.op, a, c.count)
 	switch {
 	case err != nil:
-		return nil, nil, err
-	case v == nil:
-		return nil, nil, s.absent(c.op, a)
-	case scalerErr != nil && !c.req.AgainstAutoscaler:
-		return nil, nil, scalerErr
+		return sight{}, err
+	case v.service == nil:
+		return sight{}, s.absent(c.op, a)
+	case v.scalerErr != nil && !c.req.AgainstAutoscaler:
+		return sight{}, v.scalerErr
 	}
-	return v, scaler, nil
+	return v, nil
 }
 
 // allowed refuses what can't be changed.
@@ -127,10 +132,15 @@ func (s *Services) allowed(c change, v *types.Service, scaler *sdk.Autoscaler) e
 }
 
 // send leaves the mark and sends the update, or says what it would send.
-func (s *Services) send(ctx context.Context, c change, a address, v *types.Service, u *update) (sdk.OpResult, error) {
+func (s *Services) send(ctx context.Context, c change, a address, now sight, u *update) (sdk.OpResult, error) {
+	var warnings []string
+	if x := now.scaler; x != nil && c.count {
+		warnings = []string{fmt.Sprintf("%s keeps the count between %d and %d, and will change it again", x.Name, x.Min, x.Max)}
+	}
+	v := now.service
 	d := newest(v)
 	if c.req.DryRun {
-		res := sdk.OpResult{Changed: true}
+		res := sdk.OpResult{Changed: true, Warnings: warnings}
 		for _, st := range u.before {
 			res.Calls = append(res.Calls, st.planned)
 		}
@@ -170,6 +180,7 @@ func (s *Services) send(ctx context.Context, c change, a address, v *types.Servi
 	if u.after != nil {
 		res.Warnings = u.after(ctx)
 	}
+	res.Warnings = append(res.Warnings, warnings...)
 	return res, nil
 }
 

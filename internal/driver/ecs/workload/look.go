@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	autoscaling "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
 	scaling "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling/types"
@@ -132,6 +133,51 @@ type view struct {
 	scaler     *sdk.Autoscaler
 	// scalerErr is why it isn't known whether something scales the service.
 	scalerErr error
+	// brief: the tasks weren't read.
+	brief bool
+}
+
+// sight is what a change is decided on.
+type sight struct {
+	service *types.Service
+	scaler  *sdk.Autoscaler
+	// scalerErr is why it isn't known whether something scales the service, where
+	// that was asked for.
+	scalerErr error
+}
+
+// fresh is how old a sight may be. Nothing at ECS compares versions at a change, so
+// that others may change the service between any read and the update.
+const fresh = time.Second
+
+// glance reads a service, and what scales it where that is asked for, at once. service
+// is nil where there is none.
+func (s *Services) glance(ctx context.Context, op string, a address, scaled bool) (sight, error) {
+	var v sight
+	var wg sync.WaitGroup
+	if scaled {
+		wg.Go(func() { v.scaler, v.scalerErr = s.target(ctx, op, a) })
+	}
+	service, err := s.describe(ctx, op, a)
+	wg.Wait()
+	v.service = service
+	return v, err
+}
+
+// brief is look without the tasks: what the record of a change keeps, and what the
+// change is decided on.
+func (s *Services) brief(ctx context.Context, op string, a address) (view, error) {
+	at := s.o.Clock.Now()
+	g, err := s.glance(ctx, op, a, true)
+	if err != nil || g.service == nil {
+		return view{}, err
+	}
+	v := view{service: g.service, scaler: g.scaler, scalerErr: g.scalerErr, brief: true}
+	if v.definition, err = s.definition(ctx, op, str(g.service.TaskDefinition)); err != nil {
+		return view{}, err
+	}
+	s.seen.Put(a, g, at)
+	return v, nil
 }
 
 // look reads everything side by side. service is nil where there is none.

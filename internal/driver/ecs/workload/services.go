@@ -26,6 +26,7 @@ import (
 	"github.com/windlass-run/windlass/internal/cloud/aws"
 	"github.com/windlass-run/windlass/internal/cloud/aws/parameter"
 	"github.com/windlass-run/windlass/internal/cloud/aws/secretref"
+	"github.com/windlass-run/windlass/internal/driver/glance"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -74,6 +75,8 @@ type Services struct {
 	scaling    *autoscaling.Client
 	metrics    *cloudwatch.Client
 	parameters *parameter.Store
+	// seen are services as a brief status has just read them.
+	seen glance.Glances[address, sight]
 
 	mu          sync.Mutex
 	definitions map[string]*definition // by ARN; they never change

@@ -25,7 +25,11 @@ func (s *Services) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusReque
 	if err != nil {
 		return sdk.WorkloadStatusResult{}, err
 	}
-	v, err := s.look(ctx, opStatus, a)
+	look := s.look
+	if r.Brief && r.OpID.IsZero() {
+		look = s.brief
+	}
+	v, err := look(ctx, opStatus, a)
 	missing := sdk.CodeOf(err) == sdk.NotFound || err == nil && v.service == nil
 	switch {
 	case missing && !r.OpID.IsZero():
@@ -69,6 +73,9 @@ func (v view) status(path sdk.WorkloadPath, rollout string) sdk.DeploymentStatus
 		}
 	}
 	st.Desired, st.Ready, st.Updated = &desired, &ready, &updated
+	if v.brief {
+		st.Ready, st.Updated = v.serving(), nil
+	}
 	if n, stopped := restores(svc); stopped {
 		st.Stopped, st.Restores = true, &n
 	}
@@ -81,6 +88,9 @@ func (v view) status(path sdk.WorkloadPath, rollout string) sdk.DeploymentStatus
 	} else {
 		st.RolloutID = str(d.Id)
 		st.Rollout = v.rollout(rollout, ready)
+		if v.brief && st.Rollout != sdk.RolloutFailed {
+			st.Rollout = sdk.RolloutUnknown // the tasks tell
+		}
 		if id, _ := v.givenUp(); id != "" && rollout == "" && id != st.RolloutID {
 			st.RolloutID = id
 			st.Warnings = append(st.Warnings, "the newest change was given up, and the deployment of before took its place")
@@ -88,6 +98,16 @@ func (v view) status(path sdk.WorkloadPath, rollout string) sdk.DeploymentStatus
 	}
 	st.Failure = v.failure()
 	return st
+}
+
+// serving is how many tasks serve by the service's own count, where that is the same:
+// nothing is replaced, none is leaving, and no health check has a say.
+func (v view) serving() *int {
+	svc := v.service
+	if v.checked() || len(svc.Deployments) != 1 || svc.PendingCount != 0 || svc.RunningCount != svc.DesiredCount {
+		return nil
+	}
+	return new(int(svc.RunningCount))
 }
 
 // instance is one task.

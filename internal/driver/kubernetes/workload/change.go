@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -14,6 +15,10 @@ import (
 // tries bounds how often a change is decided anew since the object changed between
 // the read and the apply, as by its controller, which writes its status.
 const tries = 10
+
+// fresh is how old a read may be on which a change is decided; an older one would
+// mostly be refused.
+const fresh = 2 * time.Second
 
 // change is one verb's change of a workload that is there.
 type change struct {
@@ -47,7 +52,7 @@ func (w *Workloads) change(ctx context.Context, ch change) (sdk.OpResult, *objec
 	if err != nil {
 		return sdk.OpResult{}, nil, err
 	}
-	o := w.seen.take(r, w.c.Clock.Now())
+	o, _ := w.seen.Take(r, w.c.Clock.Now(), fresh)
 	for try := 1; ; try++ {
 		own := o == nil || ch.req.DryRun
 		if own {
@@ -116,11 +121,16 @@ func (w *Workloads) readFor(ctx context.Context, r ref, ch change) (*object, err
 	if !ch.counts {
 		return w.read(ctx, ch.op, r)
 	}
+	return w.readBeside(ctx, ch.op, r)
+}
+
+// readBeside reads an object and what scales it, at once.
+func (w *Workloads) readBeside(ctx context.Context, op string, r ref) (*object, error) {
 	var scaler *sdk.Autoscaler
 	var unseen error
 	var wg sync.WaitGroup
-	wg.Go(func() { scaler, unseen = w.scaler(ctx, ch.op, r) })
-	o, err := w.read(ctx, ch.op, r)
+	wg.Go(func() { scaler, unseen = w.scaler(ctx, op, r) })
+	o, err := w.read(ctx, op, r)
 	wg.Wait()
 	if err != nil {
 		return nil, err

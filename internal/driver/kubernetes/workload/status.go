@@ -21,6 +21,9 @@ func (w *Workloads) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequ
 	if err != nil {
 		return sdk.WorkloadStatusResult{}, err
 	}
+	if r.Brief && r.OpID.IsZero() {
+		return w.brief(ctx, at, r.Rollout)
+	}
 	o, err := w.read(ctx, opStatus, at)
 	if sdk.CodeOf(err) == sdk.NotFound && !r.OpID.IsZero() {
 		return sdk.WorkloadStatusResult{Status: sdk.DeploymentStatus{Path: r.Path, Rollout: sdk.RolloutUnknown}, Op: w.absent(r.OpID)}, nil
@@ -37,17 +40,11 @@ func (w *Workloads) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequ
 	if err != nil {
 		return sdk.WorkloadStatusResult{}, err
 	}
-	w.seen.put(o, scaler, beside, w.c.Clock.Now())
-	err = beside
-	var warnings []string
-	switch {
-	case sdk.CodeOf(err) == sdk.PermissionDenied:
-		warnings = append(warnings, "whether an autoscaler owns the count can't be told: "+missingRight)
-	case err != nil:
+	w.keep(o, scaler, beside)
+	res := sdk.WorkloadStatusResult{Status: judge(o, pods, newest)}
+	if err := scaled(&res.Status, scaler, beside); err != nil {
 		return sdk.WorkloadStatusResult{}, err
 	}
-	res := sdk.WorkloadStatusResult{Status: judge(o, pods, newest)}
-	res.Status.Autoscaler, res.Status.Warnings = scaler, append(warnings, res.Status.Warnings...)
 	if r.Rollout != "" && r.Rollout != o.rollout() {
 		res.Status.Rollout, res.Status.RolloutID = sdk.RolloutUnknown, r.Rollout
 	}
@@ -55,6 +52,43 @@ func (w *Workloads) WorkloadStatus(ctx context.Context, r sdk.WorkloadStatusRequ
 		res.Op = w.trace(o, r.OpID, r.Before)
 	}
 	return res, nil
+}
+
+// brief tells what the record of a change keeps, without a look at pods, in the time of
+// one call. How far the newest change has come the pods tell.
+func (w *Workloads) brief(ctx context.Context, at ref, rollout string) (sdk.WorkloadStatusResult, error) {
+	o, err := w.readBeside(ctx, opStatus, at)
+	if err != nil {
+		return sdk.WorkloadStatusResult{}, err
+	}
+	w.keep(o, o.scaler, o.unseen)
+	st := judge(o, nil, "")
+	delete(st.Raw, "revision")
+	if st.Rollout != sdk.RolloutFailed {
+		st.Rollout = sdk.RolloutUnknown
+	}
+	if rollout != "" && rollout != o.rollout() {
+		st.Rollout, st.RolloutID = sdk.RolloutUnknown, rollout
+	}
+	err = scaled(&st, o.scaler, o.unseen)
+	return sdk.WorkloadStatusResult{Status: st}, err
+}
+
+// keep keeps an object as it was just read, for the decision of a change.
+func (w *Workloads) keep(o *object, scaler *sdk.Autoscaler, unseen error) {
+	own := *o
+	own.scaler, own.unseen = scaler, unseen
+	w.seen.Put(o.ref, &own, w.c.Clock.Now())
+}
+
+// scaled adds the autoscaler to a status, or that it can't be told.
+func scaled(st *sdk.DeploymentStatus, scaler *sdk.Autoscaler, unseen error) error {
+	st.Autoscaler = scaler
+	if sdk.CodeOf(unseen) != sdk.PermissionDenied {
+		return unseen
+	}
+	st.Warnings = append([]string{"whether an autoscaler owns the count can't be told: " + missingRight}, st.Warnings...)
+	return nil
 }
 
 // mayArrive is for how long a call whose connection was cut may still be carried out:

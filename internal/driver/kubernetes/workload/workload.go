@@ -15,6 +15,7 @@ import (
 
 	"github.com/windlass-run/windlass/internal/cloud/kube"
 	"github.com/windlass-run/windlass/internal/cloud/kube/podspec"
+	"github.com/windlass-run/windlass/internal/driver/glance"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -54,7 +55,7 @@ type Cluster struct {
 type Workloads struct {
 	c Cluster
 	// seen are objects as a status has just read them.
-	seen glances
+	seen glance.Glances[ref, *object]
 }
 
 var (
