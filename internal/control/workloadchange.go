@@ -137,7 +137,7 @@ func (w *WorkloadRuntime) change(ctx context.Context, r ChangeRequest, v verb) (
 // before reads what is there before a change, and refuses what can't be. Nothing
 // was sent then, so there is no row either.
 func (w *WorkloadRuntime) before(ctx context.Context, back Backend, op sdk.OpRequest, v verb, c *Change) error {
-	res, err := w.look(ctx, back, sdk.WorkloadStatusRequest{Path: op.Path})
+	res, err := w.look(ctx, back, sdk.WorkloadStatusRequest{Path: op.Path, Brief: true})
 	switch {
 	case err == nil:
 		c.Before = &res.Status
@@ -375,7 +375,7 @@ func (w *WorkloadRuntime) settleRow(ctx context.Context, back Backend, path sdk.
 	if set.Before != nil {
 		generation = set.Before.Generation
 	}
-	if _, err := w.look(ctx, back, sdk.WorkloadStatusRequest{Path: path}); err != nil && sdk.CodeOf(err) != sdk.NotFound {
+	if _, err := w.look(ctx, back, sdk.WorkloadStatusRequest{Path: path, Brief: true}); err != nil && sdk.CodeOf(err) != sdk.NotFound {
 		return err
 	}
 	tr, err := w.readBack(ctx, back, run.ID, path, generation, run.RequestedAt)
