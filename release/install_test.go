@@ -142,7 +142,7 @@ func installed(t *testing.T, system, version string) {
 	t.Helper()
 	for _, name := range []string{"usr/bin/windlass", "usr/share/man/man1/windlass.1.gz", "usr/share/man/man1/windlass-run.1.gz",
 		"usr/share/bash-completion/completions/windlass", "usr/share/zsh/vendor-completions/_windlass", "usr/share/fish/vendor_completions.d/windlass.fish",
-		"usr/share/doc/windlass/copyright", "usr/share/doc/windlass/changelog.gz"} {
+		"usr/share/doc/windlass/copyright", "usr/share/doc/windlass/changelog.gz", "usr/share/doc/windlass/NOTICE", "usr/share/doc/windlass/THIRD_PARTY_NOTICES.gz"} {
 		info, err := os.Stat(filepath.Join(system, name))
 		if err != nil {
 			t.Error(err)
@@ -171,7 +171,7 @@ command dpkg-query --admindir="$SYSTEM/var/lib/dpkg" -W -f '${db:Status-Abbrev}|
 		t.Errorf("it ends with %d:\n%s", code, out)
 	}
 	copyright, err := os.ReadFile(filepath.Join(system, "usr/share/doc/windlass/copyright"))
-	if err != nil || !bytes.Contains(copyright, []byte("\nLicense: Apache-2.0\n")) || !bytes.Contains(copyright, []byte("modernc.org/sqlite v")) || bytes.Contains(copyright, []byte("\n\n\n")) {
+	if err != nil || !bytes.Contains(copyright, []byte("\nLicense: Apache-2.0\n")) {
 		t.Errorf("the copyright file isn't whole (%v)", err)
 	}
 }
