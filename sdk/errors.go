@@ -119,7 +119,8 @@ type Error struct {
 }
 
 // Error returns "op: provider NAME: field: cause; remedy". Problems name their fields
-// themselves.
+// themselves, and what a cause begins with is said once: a call's error often goes
+// through several hands that know what was being done.
 func (e *Error) Error() string {
 	parts := make([]string, 0, 4)
 	if e.Op != "" {
@@ -132,7 +133,7 @@ func (e *Error) Error() string {
 		parts = append(parts, e.Field)
 	}
 	if e.Err != nil {
-		parts = append(parts, e.Err.Error())
+		parts = append(parts, e.unsaid(e.Err.Error()))
 	} else {
 		parts = append(parts, e.class().String())
 	}
@@ -141,6 +142,23 @@ func (e *Error) Error() string {
 		s += "; " + e.Remedy
 	}
 	return s
+}
+
+// unsaid is a cause's text without the operation and the provider of e before it.
+func (e *Error) unsaid(cause string) string {
+	for {
+		rest := cause
+		if e.Op != "" {
+			rest = strings.TrimPrefix(rest, e.Op+": ")
+		}
+		if e.Provider != "" {
+			rest = strings.TrimPrefix(rest, "provider "+e.Provider+": ")
+		}
+		if rest == cause {
+			return cause
+		}
+		cause = rest
+	}
 }
 
 // named reports whether a cause is problems and no more, as they are or behind another

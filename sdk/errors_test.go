@@ -184,3 +184,25 @@ func TestErrorText(t *testing.T) {
 		t.Error("hints out of nothing")
 	}
 }
+
+// TestErrorSaysThingsOnce: what an error and its cause both know of the call stands in
+// the message once.
+func TestErrorSaysThingsOnce(t *testing.T) {
+	inner := &sdk.Error{Code: sdk.NotFound, Op: "start service", Provider: "ecs", Err: errors.New("no such cluster")}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"both":           {&sdk.Error{Op: "start service", Provider: "ecs", Err: inner}, "start service: provider ecs: no such cluster"},
+		"operation":      {&sdk.Error{Op: "start service", Err: &sdk.Error{Op: "start service", Err: errors.New("x")}}, "start service: x"},
+		"provider":       {&sdk.Error{Op: "wait", Provider: "ecs", Err: &sdk.Error{Provider: "ecs", Err: errors.New("x")}}, "wait: provider ecs: x"},
+		"turned around":  {&sdk.Error{Op: "wait", Provider: "ecs", Err: errors.New("wait: x")}, "wait: provider ecs: x"},
+		"three":          {&sdk.Error{Op: "start service", Provider: "ecs", Err: &sdk.Error{Op: "start service", Provider: "ecs", Err: inner}}, "start service: provider ecs: no such cluster"},
+		"another's":      {&sdk.Error{Op: "wait", Provider: "a", Err: inner}, "wait: provider a: start service: provider ecs: no such cluster"},
+		"part of a word": {&sdk.Error{Op: "wait", Err: errors.New("wait for it: x")}, "wait: wait for it: x"},
+	} {
+		if got := c.err.Error(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

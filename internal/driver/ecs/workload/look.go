@@ -27,6 +27,10 @@ func (s *Services) describe(ctx context.Context, op string, a address) (*types.S
 	})
 	switch {
 	case aws.ErrorCode(err) == "ClusterNotFoundException":
+		// What was done and where stands before it already.
+		if e := new(sdk.Error); errors.As(err, &e) && e.Err != nil {
+			err = e.Err
+		}
 		return nil, s.fail(sdk.NotFound, op, fmt.Errorf("there is no cluster %s: %w", a.cluster, err))
 	case err != nil:
 		return nil, err
