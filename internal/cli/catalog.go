@@ -65,7 +65,7 @@ func Catalog() []Entry {
 		{idNoConfirm, "The command wants to be asked for explicitly.",
 			"It would destroy something that can't be had back.",
 			"Repeat it with the flag that the message names."},
-		{idWaitTimeout, "The wait's own time-out passed.",
+		{idWaitTimeout, "The run hadn't ended when the wait's own time-out passed.",
 			"windlass wait --timeout bounds the waiting and leaves the run alone, so nothing is known yet about its end. It is never a success.",
 			"Wait again, look with windlass status RUN, or end the run with windlass cancel RUN."},
 		{idNothingHere, "This build can't do that.",
@@ -78,17 +78,13 @@ func Catalog() []Entry {
 	entries = append(entries, resourceEntries()...)
 	entries = append(entries, systemEntries()...)
 	entries = append(entries, svcEntries()...)
-	said := func(id, text string) {
-		title, rest, _ := strings.Cut(text, ". ")
-		entries = append(entries, Entry{ID: id, Title: strings.TrimSuffix(title, ".") + ".", Cause: rest})
-	}
-	for _, x := range append(config.Explanations(), credential.Explanations()...) {
-		said(x.ID, x.Text)
-	}
-	for _, list := range [][][2]string{secret.Explanations(), pluginhost.Explanations()} {
+	for _, list := range [][]config.Explanation{config.Explanations(), credential.Explanations(), pluginhost.Explanations()} {
 		for _, x := range list {
-			said(x[0], x[1])
+			entries = append(entries, Entry{x.ID, x.What, x.Why, x.Do})
 		}
+	}
+	for _, x := range secret.Explanations() {
+		entries = append(entries, Entry{x.ID, x.What, x.Why, x.Do})
 	}
 	for _, x := range runner.Explanations() {
 		entries = append(entries, Entry{x.ID, x.What, x.Why, x.Do})
@@ -252,10 +248,10 @@ func codeEntries() []Entry {
 		sdk.Aborted:            {"Somebody else was faster.", "Another process changed the same thing, or has taken over the run.", "Look at it again and repeat the command."},
 		sdk.OutOfRange:         {"The place doesn't exist.", "A position in a log lies outside what is kept.", "Read from the start, or from a newer cursor."},
 		sdk.Unimplemented:      {"The provider can't do that.", "Its kind lacks the capability or the feature.", "windlass provider describe NAME lists what it can do."},
-		sdk.Internal:           {"A defect.", "Windlass or the provider broke a promise of its own.", "Please report it with the message and the output of windlass version."},
+		sdk.Internal:           {"This is a defect.", "Windlass or the provider broke a promise of its own.", "Please report it with the message and the file that windlass debug bundle writes."},
 		sdk.Unavailable:        {"The provider can't be reached.", "The network, the engine or the service is down, or refuses connections.", "windlass provider check NAME and windlass doctor say what is missing. Runs that go on are taken up again by themselves."},
 		sdk.DataLoss:           {"Stored data is damaged.", "A file of the state directory isn't what was written: a torn write, a bad disk or an edit.", "windlass ledger verify names what is wrong. Keep a copy before you repair anything."},
-		sdk.Unauthenticated:    {"The credentials are missing, wrong or expired.", "The provider doesn't know who is calling.", "Set the variables that windlass provider describe NAME lists, or write `credentials: ambient` to use the vendor's own chain."},
+		sdk.Unauthenticated:    {"The credentials are missing, wrong or expired.", "The provider doesn't know who is calling.", "Set the variables that windlass provider describe NAME lists, or write credentials: ambient in its entry to use the vendor's own chain."},
 	}
 	var out []Entry
 	for _, c := range sdk.Codes() {

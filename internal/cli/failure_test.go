@@ -92,99 +92,116 @@ func TestConfigProblems(t *testing.T) {
 // TestCatalog checks that every error ID that occurs in the code is explained,
 // and that each explanation says what to do.
 func TestCatalog(t *testing.T) {
-	seen := map[string]bool{}
+	seen, texts := map[string]bool{}, map[string]string{}
 	form := regexp.MustCompile(`^[a-z]+(\.[a-z]+(-[a-z]+)*)+$`)
 	for _, e := range Catalog() {
 		if seen[e.ID] {
 			t.Errorf("%s is explained twice", e.ID)
 		}
 		seen[e.ID] = true
-		if !strings.HasSuffix(e.Title, ".") || len(e.Title+e.Cause+e.Remedy) < 40 {
-			t.Errorf("%s lacks words: %+v", e.ID, e)
+		for what, text := range map[string]string{"a title": e.Title, "a cause": e.Cause, "a remedy": e.Remedy} {
+			if len(text) < 10 || !strings.HasSuffix(text, ".") || strings.Contains(text, "`") {
+				t.Errorf("%s lacks %s of whole sentences without marks: %q", e.ID, what, text)
+			}
+			if other, ok := texts[text]; ok && what != "a remedy" {
+				t.Errorf("%s and %s have the same words: %q", e.ID, other, text)
+			}
+			texts[text] = e.ID
 		}
 		if !form.MatchString(e.ID) {
 			t.Errorf("%s isn't written as IDs are", e.ID)
 		}
 	}
-	for id, where := range errorIDs(t) {
+	named, used := errorIDs(t)
+	for id, where := range named {
 		if !seen[id] {
 			t.Errorf("%s: the error ID %s isn't in the catalog", where, id)
 		}
 	}
+	for id := range seen {
+		if !used[id] && !strings.HasPrefix(id, "code.") {
+			t.Errorf("%s is explained, and no error has it", id)
+		}
+	}
 }
 
-// errorIDs finds the texts that sdk.Error's member ID gets anywhere, by a
-// literal or by a constant of the package.
-func errorIDs(t *testing.T) map[string]string {
+// errorIDs finds the IDs that errors get: texts of sdk.Error's member ID, and constants
+// that are named as IDs are. used are all texts and constants that stand in code, but
+// for those in the explanations themselves.
+func errorIDs(t *testing.T) (named map[string]string, used map[string]bool) {
 	t.Helper()
-	out := map[string]string{}
+	named, used = map[string]string{}, map[string]bool{}
+	form, id := regexp.MustCompile(`^[a-z]+\.[a-z-]+$`), regexp.MustCompile(`^(id|[Ee]rrID|Err)[A-Z]`)
+	constants := map[string]string{} // of a package, by PACKAGE.NAME
+	var uses []string
 	for _, root := range []string{"../../sdk", "../../internal", "../../cmd"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.IsDir() {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			fset := token.NewFileSet()
-			files, err := filepath.Glob(filepath.Join(path, "*.go"))
+			f, err := parser.ParseFile(fset, path, nil, 0)
 			if err != nil {
-				return err
+				return nil //nolint:nilerr // somebody is writing it
 			}
-			constants := map[string]string{}
-			var uses []struct{ name, where string }
-			for _, name := range files {
-				if strings.HasSuffix(name, "_test.go") {
-					continue
-				}
-				f, err := parser.ParseFile(fset, name, nil, 0)
-				if err != nil {
-					continue // somebody is writing it
-				}
-				ast.Inspect(f, func(n ast.Node) bool {
-					switch n := n.(type) {
-					case *ast.ValueSpec:
-						for i, id := range n.Names {
-							if i < len(n.Values) {
-								if lit, ok := n.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-									constants[id.Name], _ = strconv.Unquote(lit.Value)
-								}
+			pkg := f.Name.Name
+			ast.Inspect(f, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					return n.Name.Name != "Explanations" && n.Name.Name != "Catalog" && !strings.HasSuffix(n.Name.Name, "Entries")
+				case *ast.ValueSpec:
+					for i, name := range n.Names {
+						if i >= len(n.Values) {
+							continue
+						}
+						if lit, ok := n.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+							text, _ := strconv.Unquote(lit.Value)
+							constants[pkg+"."+name.Name] = text
+							if id.MatchString(name.Name) && form.MatchString(text) {
+								named[text] = fset.Position(lit.Pos()).String()
 							}
 						}
-					case *ast.CompositeLit:
-						if !isError(n.Type) {
-							return true
-						}
-						for _, e := range n.Elts {
-							kv, ok := e.(*ast.KeyValueExpr)
-							if key, isID := keyName(kv); ok && isID && key == "ID" {
-								where := fset.Position(kv.Pos()).String()
-								switch v := kv.Value.(type) {
-								case *ast.BasicLit:
-									if s, err := strconv.Unquote(v.Value); err == nil {
-										out[s] = where
-									}
-								case *ast.Ident:
-									uses = append(uses, struct{ name, where string }{v.Name, where})
+					}
+					return false
+				case *ast.CompositeLit:
+					for _, e := range n.Elts {
+						kv, ok := e.(*ast.KeyValueExpr)
+						if key, isID := keyName(kv); ok && isID && key == "ID" && isError(n.Type) {
+							if lit, ok := kv.Value.(*ast.BasicLit); ok {
+								if text, err := strconv.Unquote(lit.Value); err == nil {
+									named[text] = fset.Position(lit.Pos()).String()
 								}
 							}
 						}
 					}
-					return true
-				})
-			}
-			for _, u := range uses {
-				if s, ok := constants[u.name]; ok {
-					out[s] = u.where
+				case *ast.BasicLit:
+					if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
+						used[text] = true
+					}
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok {
+						uses = append(uses, x.Name+"."+n.Sel.Name)
+					}
+				case *ast.Ident:
+					uses = append(uses, pkg+"."+n.Name)
 				}
-			}
+				return true
+			})
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(out) < 10 {
-		t.Fatalf("only %d error IDs were found", len(out))
+	for _, name := range uses {
+		if text, ok := constants[name]; ok {
+			used[text] = true
+		}
 	}
-	return out
+	if len(named) < 50 {
+		t.Fatalf("only %d error IDs were found", len(named))
+	}
+	return named, used
 }
 
 func isError(e ast.Expr) bool {
@@ -216,6 +233,22 @@ func TestExplain(t *testing.T) {
 			t.Errorf("explain %s: %s", e.ID, out)
 		}
 	}
+	for _, e := range explanations() {
+		if e.Cause == "" || e.Remedy == "" {
+			t.Errorf("%s has no cause or no remedy: %+v", e.ID, e)
+		}
+	}
+	if out := w.ok("explain", "ledger"); !strings.Contains(out, "ledger.full") || strings.Contains(out, "run.open") {
+		t.Errorf("a part of IDs: %s", out)
+	}
+	validate(t, w.ok("explain", "ledger", "--json"))
+	if out := w.ok("explain", "42"); !strings.Contains(out, "job's own") || strings.Contains(out, "signal") {
+		t.Errorf("42: %s", out)
+	}
+	if out := w.ok("explain", "139"); !strings.Contains(out, "here 11") {
+		t.Errorf("139: %s", out)
+	}
+	w.fails(ExitWindlass, "explain", "256")
 	if text := w.fails(ExitWindlass, "explain", "oom_kiled"); !strings.Contains(text, `did you mean "oom_killed"?`) {
 		t.Errorf("%s", text)
 	}

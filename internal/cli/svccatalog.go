@@ -32,7 +32,7 @@ func svcEntries() []Entry {
 		{control.ErrWorkloadRollout, "The change was accepted, and didn't succeed.",
 			"The provider has given the rollout up, or another change took its place.",
 			"windlass svc status says why; the change stands until another is made."},
-		{control.ErrWorkloadWait, "The wait's own time-out passed.",
+		{control.ErrWorkloadWait, "The change hadn't settled when the wait's own time-out passed.",
 			"--wait-timeout bounds the waiting. The change goes on, and nothing is known yet about its end.",
 			"Wait on with windlass svc status --wait, or look with windlass svc status."},
 		{idNoTerminal, "The command can't have this terminal.",

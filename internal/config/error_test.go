@@ -142,7 +142,7 @@ func show(err error, dir string) string {
 func TestEveryErrorIsExplained(t *testing.T) {
 	seen := map[string]bool{}
 	for _, e := range Explanations() {
-		if e.ID == "" || len(e.Text) < 20 || seen[e.ID] {
+		if e.ID == "" || len(e.What) < 20 || e.Why == "" || e.Do == "" || seen[e.ID] {
 			t.Errorf("explanation %+v", e)
 		}
 		seen[e.ID] = true

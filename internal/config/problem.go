@@ -26,27 +26,57 @@ const (
 
 // Explanation is what `windlass explain` says about an error.
 type Explanation struct {
-	// ID is the error's stable name, Text what it means and what to do.
-	ID, Text string
+	// ID is the error's stable name.
+	ID string
+	// What went wrong, Why that happens, and what to Do, in whole sentences.
+	What, Why, Do string
 }
 
 // Explanations returns a row for every error name of this package.
 func Explanations() []Explanation {
 	return []Explanation{
-		{ErrUnreadable, "A config file that was named, or found, can't be read. Windlass doesn't go on without it: what it says might matter. Mend its permissions, or name another with --config."},
-		{ErrUntrusted, "A windlass.yaml was found in a folder above the working folder, and it belongs to another user. It could send your jobs and secrets elsewhere, so it isn't read. If you trust it, name it with --config or WINDLASS_CONFIG, or take it over with chown."},
-		{ErrSyntax, "A config file isn't YAML that Windlass reads: one document of at most 256 KiB, in UTF-8. The message has the line and column."},
-		{ErrDuplicateKey, "A key stands twice in one mapping of a config file. Keep one of them."},
-		{ErrUnknownKey, "A config file has a key that Windlass doesn't know. The message names the nearest one that it knows; `windlass config schema` has them all. An unknown key is an error because a mistyped one would otherwise be ignored in silence."},
-		{ErrMissingKey, "A config file lacks a key that its entry needs."},
-		{ErrBadValue, "A setting has a value that it can't have. The message says where the value comes from and what it may be; docs/configuration.md has all settings."},
-		{ErrUnknownProvider, "No provider has that name. `windlass provider ls` lists those that there are; others are added under providers: in windlass.yaml."},
-		{ErrUnknownRunner, "No remote runner has that name. exec_env is one of local-docker, ephemeral and provider-ephemeral, or a name under runners: in windlass.yaml; docs/exec-environments.md describes them."},
-		{ErrUnknownPlugin, "No plugin has that name. `windlass plugin ls` lists those that there are; `windlass plugin install` adds one to the folder of plugins, and so does an entry under plugins: in windlass.yaml. docs/plugins.md describes both."},
-		{ErrUnknownKind, "A provider's kind is none that this program has, and no plugin's. The message lists those that there are, and docs/providers.md describes them."},
-		{ErrDeployment, "A file for `windlass svc start -f` isn't a deployment. The message has line and column of each mistake; `windlass svc start --help` shows a file."},
-		{ErrProviderConfig, "What stands under config: of a provider doesn't fit its kind. docs/providers.md and `windlass config schema` describe each kind's keys."},
-		{ErrStateDir, "The state folder can't be used: it belongs to someone else, others may write to it, or it can't be made. It holds the ledger, logs and sockets, so only its owner may write there. Set WINDLASS_STATE to a folder of your own, or mend this one as the message says."},
+		{ErrUnreadable, "A config file can't be read.",
+			"A file that was named, or found, is there and its rights or the disk forbid reading it; or the one that was named isn't there. Windlass doesn't go on without it: what it says might matter.",
+			"Mend the path or the file's permissions, or name another with --config."},
+		{ErrUntrusted, "A windlass.yaml belongs to another user.",
+			"It was found in a folder above the working folder. It could send your jobs and secrets elsewhere, so it isn't read.",
+			"If you trust it, name it with --config or WINDLASS_CONFIG, or take it over with chown."},
+		{ErrSyntax, "A config file isn't YAML that Windlass reads.",
+			"It is one document of YAML 1.2 of at most 256 KiB, in UTF-8. The message has the line and column.",
+			"Mend the line that is named; tabs can't indent, and a text with a colon or a # in it needs quotes."},
+		{ErrDuplicateKey, "A key stands twice in one mapping of a config file.",
+			"Which of the two is meant can't be told.",
+			"Keep one of them."},
+		{ErrUnknownKey, "A config file has a key that Windlass doesn't know.",
+			"An unknown key is an error because a mistyped one would otherwise be ignored in silence.",
+			"The message names the nearest key that is known; windlass config schema has them all."},
+		{ErrMissingKey, "A config file lacks a key that its entry needs.",
+			"The entry can't be used without it, and nothing can stand in for it.",
+			"Add the key that the message names; docs/configuration.md and docs/providers.md say what it holds."},
+		{ErrBadValue, "A setting has a value that it can't have.",
+			"It is of another type, out of bounds, or none of the words that are allowed. The message says where the value comes from and what it may be.",
+			"Correct it there; docs/configuration.md has all settings."},
+		{ErrUnknownProvider, "No provider has that name.",
+			"It is neither local nor docker, and stands under providers: in no file that is in force.",
+			"windlass provider ls lists those that there are. Add it under providers: in windlass.yaml; windlass init writes entries for what it finds."},
+		{ErrUnknownRunner, "No remote runner has that name.",
+			"exec_env is one of local-docker, ephemeral and provider-ephemeral, or a name under runners: in windlass.yaml.",
+			"Add the runner there, or mend the name; docs/exec-environments.md describes them."},
+		{ErrUnknownPlugin, "No plugin has that name.",
+			"Neither the folder of plugins nor plugins: in windlass.yaml has one.",
+			"windlass plugin ls lists those that there are. windlass plugin install adds one to the folder, and so does an entry under plugins: in windlass.yaml; docs/plugins.md describes both."},
+		{ErrUnknownKind, "A provider's kind is none that there is.",
+			"It is neither built into this program nor a plugin's name.",
+			"The message lists those that there are, and docs/providers.md describes them."},
+		{ErrDeployment, "A file for windlass svc start -f isn't a deployment.",
+			"It is no YAML, or has a key or a value that a deployment can't have. The message has line and column of each mistake.",
+			"Mend what is named; windlass svc start --help shows a file."},
+		{ErrProviderConfig, "What stands under config: of a provider doesn't fit its kind.",
+			"A key isn't the kind's, or its value isn't one that it can have. The message has the place of each mistake.",
+			"docs/providers.md and windlass config schema describe each kind's keys; windlass provider describe NAME does so for one."},
+		{ErrStateDir, "The state folder can't be used.",
+			"It belongs to someone else, others may write to it, or it can't be made. It holds the ledger, logs and sockets, so only its owner may write there.",
+			"Set WINDLASS_STATE to a folder of your own, or mend this one as the message says."},
 	}
 }
 

@@ -31,9 +31,15 @@ const (
 // Explanations returns a row for every error name of this package.
 func Explanations() []config.Explanation {
 	return []config.Explanation{
-		{ID: ErrMissing, Text: "A provider's credentials aren't there. By default they come from variables alone; the message names those that would supply them. With `credentials: ambient` in the provider's entry the vendor's own chain is used too: profiles, metadata services, files in the home folder."},
-		{ID: ErrNotLoopback, Text: "A provider has `credentials: pocket`, which is for pocket clouds on this machine, and its endpoint is another machine's, or none is set. Set an endpoint on 127.0.0.1, or use env or ambient for the cloud itself."},
-		{ID: ErrNoPocket, Text: "A provider has `credentials: pocket`, and no pocket cloud speaks for its kind. Use env or ambient."},
+		{ID: ErrMissing, What: "A provider's credentials aren't there.",
+			Why: "By default they come from variables alone; the message names those that would supply them.",
+			Do:  "Set them. Or write credentials: ambient in the provider's entry: the vendor's own chain is then used too, which is profiles, metadata services and files in the home folder."},
+		{ID: ErrNotLoopback, What: "Made-up credentials would leave this machine.",
+			Why: "A provider has credentials: pocket, which is for pocket clouds on this machine, and its endpoint is another machine's, or none is set.",
+			Do:  "Set an endpoint on 127.0.0.1, which windlass pocket up prints, or use env or ambient for the cloud itself."},
+		{ID: ErrNoPocket, What: "No pocket cloud speaks for this kind.",
+			Why: "A provider has credentials: pocket, and its kind has no pocket cloud that takes made-up ones.",
+			Do:  "Use env or ambient."},
 	}
 }
 

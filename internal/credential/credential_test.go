@@ -246,7 +246,7 @@ func TestTable(t *testing.T) {
 	}
 	ids := Explanations()
 	for _, id := range []string{ErrMissing, ErrNotLoopback, ErrNoPocket} {
-		if !slices.ContainsFunc(ids, func(e config.Explanation) bool { return e.ID == id && e.Text != "" }) {
+		if !slices.ContainsFunc(ids, func(e config.Explanation) bool { return e.ID == id && e.What != "" }) {
 			t.Errorf("%s has no explanation", id)
 		}
 	}

@@ -29,18 +29,36 @@ const (
 	ErrInstall   = "plugin.install"
 )
 
-// Explanations returns, for every error of this package, its ID and what to say of it.
-func Explanations() [][2]string {
-	return [][2]string{
-		{ErrChecksum, "A plugin's program isn't the one that was trusted. Its SHA-256 differs from the one in windlass.yaml, or from that of its installation, so it isn't started. If you have built or updated it yourself, write the new checksum; windlass plugin check prints it. Else find out who has changed it."},
-		{ErrNoProgram, "A plugin's program isn't there, or can't be run. The path in windlass.yaml is wrong, the folder of plugins has a folder without a program of its name, or the program may not be executed."},
-		{ErrPlatform, "A plugin's program isn't for this system. It was built for another operating system or architecture, which the message names beside this one. Build or fetch it for this one; windlass plugin install takes the right one from an index."},
-		{ErrManifest, "A plugin's plugin.json can't be read. It stands beside the program, and is JSON with name, version, author, description and iacServices. Without the file a plugin works; with one that is damaged it isn't started."},
-		{ErrUntrusted, "Others may change a plugin's program. It, or its folder, belongs to another user or may be written by others, who could run anything as you. Take it over with chown, or run chmod go-w on both."},
-		{ErrNotReady, "A plugin didn't get ready. Its process ended, or didn't say within its time where it can be reached. It must be a program made with a plugin SDK; the message has its last words, and keeper.log all of them."},
-		{ErrEnded, "A plugin has ended while it was needed. Its process crashed or was killed, or no longer answered and was ended. It is started again by the next call, at once the first time and then ever later. Its runs go on, and are taken up again. keeper.log has its last words."},
-		{ErrContract, "A plugin doesn't keep the contract. What it says of itself doesn't fit its name, or what it said before. windlass plugin check NAME lists what doesn't fit; its author has to mend it."},
-		{ErrInstall, "A plugin could not be installed. Nothing was changed: a plugin appears in the folder of plugins whole, or not at all. The message says what in the index, the download or the folder doesn't fit."},
+// Explanations returns a row for every error name of this package.
+func Explanations() []config.Explanation {
+	return []config.Explanation{
+		{ID: ErrChecksum, What: "A plugin's program isn't the one that was trusted.",
+			Why: "Its SHA-256 differs from the one in windlass.yaml, or from that of its installation, so it isn't started.",
+			Do:  "If you have built or updated it yourself, write the new checksum, which windlass plugin check prints. Else find out who has changed it."},
+		{ID: ErrNoProgram, What: "A plugin's program isn't there, or can't be run.",
+			Why: "The path in windlass.yaml is wrong, the folder of plugins has a folder without a program of its name, or the program may not be executed.",
+			Do:  "Correct the path or the program's rights, or install the plugin again: windlass plugin install."},
+		{ID: ErrPlatform, What: "A plugin's program isn't for this system.",
+			Why: "It was built for another operating system or architecture, which the message names beside this one.",
+			Do:  "Build or fetch it for this one; windlass plugin install takes the right one from an index."},
+		{ID: ErrManifest, What: "A plugin's plugin.json can't be read.",
+			Why: "It stands beside the program, and is JSON with name, version, author, description and iacServices. Without the file a plugin works; with one that is damaged it isn't started.",
+			Do:  "Mend or remove the file, or install the plugin again."},
+		{ID: ErrUntrusted, What: "Others may change a plugin's program.",
+			Why: "It, or its folder, belongs to another user or may be written by others, who could run anything as you.",
+			Do:  "Take it over with chown, or run chmod go-w on both."},
+		{ID: ErrNotReady, What: "A plugin didn't get ready.",
+			Why: "Its process ended, or didn't say within its time where it can be reached. It must be a program made with a plugin SDK.",
+			Do:  "Read its last words in the message, and all of them in keeper.log in the state folder; windlass plugin check NAME tries it alone."},
+		{ID: ErrEnded, What: "A plugin has ended while it was needed.",
+			Why: "Its process crashed or was killed, or no longer answered and was ended. Its runs go on, and are taken up again.",
+			Do:  "Call again: it is started by the next call, at once the first time and then ever later. keeper.log in the state folder has its last words."},
+		{ID: ErrContract, What: "A plugin doesn't keep the contract.",
+			Why: "What it says of itself doesn't fit its name, or what it said before.",
+			Do:  "windlass plugin check NAME lists what doesn't fit; its author has to mend it."},
+		{ID: ErrInstall, What: "A plugin could not be installed.",
+			Why: "What the index, the download or the folder has doesn't fit; the message says what. Nothing was changed: a plugin appears in the folder of plugins whole, or not at all.",
+			Do:  "Mend what is named, or name another index, version or folder."},
 	}
 }
 

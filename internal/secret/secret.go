@@ -29,13 +29,29 @@ const (
 	ErrNotHeld       = "secret.not-held"
 )
 
-// Explanations returns what each error name of this package means, in order.
-func Explanations() [][2]string {
-	return [][2]string{
-		{ErrUnknownScheme, "A secret reference has a scheme that neither Windlass nor the provider knows. docs/secrets.md has the table of schemes and kinds."},
-		{ErrNotFound, "A secret reference names a variable that isn't set or a file that doesn't exist."},
-		{ErrUnusable, "A secret is there, but can't be used: it is empty, larger than 1 MiB, unreadable or no regular file, or the reference has a #key or ?version= that its scheme doesn't have."},
-		{ErrNotHeld, "The background process needs a secret for a further attempt, and doesn't have it: it was restarted, and secrets are kept in memory alone. Start the job again with `windlass rerun RUN` from where the secret is."},
+// Explanation is what `windlass explain` says about an error.
+type Explanation struct {
+	// ID is the error's stable name.
+	ID string
+	// What went wrong, Why that happens, and what to Do, in whole sentences.
+	What, Why, Do string
+}
+
+// Explanations returns a row for every error name of this package.
+func Explanations() []Explanation {
+	return []Explanation{
+		{ErrUnknownScheme, "A secret reference has an unknown scheme.",
+			"Neither Windlass nor the provider knows it: each kind takes some schemes, and others aren't its own.",
+			"docs/secrets.md has the table of schemes and kinds; use one of the provider's."},
+		{ErrNotFound, "A secret isn't there.",
+			"The reference names a variable that isn't set, a file that doesn't exist, or an entry that the store doesn't have.",
+			"Set it, or correct the name in the reference."},
+		{ErrUnusable, "A secret is there, but can't be used.",
+			"It is empty, larger than 1 MiB, unreadable or no regular file, or the reference has a #key or ?version= that its scheme doesn't have.",
+			"Mend the secret or the reference; docs/secrets.md says what each scheme takes."},
+		{ErrNotHeld, "A further attempt lacks its secret.",
+			"The background process doesn't have it: it was restarted, and secrets are kept in memory alone.",
+			"Start the job again with windlass rerun RUN from where the secret is."},
 	}
 }
 

@@ -126,7 +126,7 @@ func TestCheck(t *testing.T) {
 func TestExplanations(t *testing.T) {
 	known := map[string]bool{}
 	for _, e := range Explanations() {
-		known[e[0]] = e[1] != ""
+		known[e.ID] = e.What != "" && e.Why != "" && e.Do != ""
 	}
 	for _, id := range []string{ErrUnknownScheme, ErrNotFound, ErrUnusable, ErrNotHeld} {
 		if !known[id] {
