@@ -59,7 +59,7 @@ func (f *Factory) bundle(ctx context.Context) []bundlePart {
 			defer stop()
 			return encode(w, (&doctorOptions{f: f}).checks(ctx), false)
 		}},
-		{"runs.json", fmt.Sprintf("how the newest %d actions stand, without targets, arguments and specs", bundleRuns), func(w io.Writer) error { return f.bundleRuns(ctx, w) }},
+		{"runs.json", fmt.Sprintf("how the newest %d actions stand, without names, targets, specs and messages", bundleRuns), func(w io.Writer) error { return f.bundleRuns(ctx, w) }},
 		{"events.txt", fmt.Sprintf("the newest %d events of the ledger, without what they say", bundleEvents), func(w io.Writer) error { return f.bundleEvents(ctx, w) }},
 		{"keeper.log", "the end of the keeper's log", func(w io.Writer) error {
 			if dirErr != nil {
@@ -87,8 +87,9 @@ func (f *Factory) bundle(ctx context.Context) []bundlePart {
 	return out
 }
 
-// bundleRedactor knows the value of every variable but the well-known ones: which of
-// them are secrets isn't told by their names.
+// bundleRedactor knows the value of every variable but the well-known ones, since which
+// of them are secrets isn't told by their names; and what the configuration hides, with
+// all that plugins are told: their last words may stand in the keeper's log.
 func (f *Factory) bundleRedactor() *secret.Redactor {
 	harmless := []string{"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "HOSTNAME", "LANG", "TZ", "TERM", "EDITOR", "PAGER", "TMPDIR", "SHLVL",
 		"WINDLASS_STATE", "WINDLASS_CONFIG", "WINDLASS_KEEPER", "WINDLASS_ACTOR", "WINDLASS_OWNER", "WINDLASS_DEFAULT_PROVIDER", "WINDLASS_LOG_MAX_BYTES"}
@@ -99,6 +100,11 @@ func (f *Factory) bundleRedactor() *secret.Redactor {
 			continue
 		}
 		red.Know(sdk.NewSecretValue([]byte(value)))
+	}
+	if c, err := f.cfg(); err == nil {
+		for _, v := range c.Hidden(f.Drivers()) {
+			red.Know(v)
+		}
 	}
 	return red
 }
@@ -134,8 +140,8 @@ func (f *Factory) bundleConfig(w io.Writer) error {
 	return encode(w, views, false)
 }
 
-// bundleRuns writes what became of runs. What people typed isn't in it: arguments,
-// names and targets may hold anything.
+// bundleRuns writes what became of runs. What people typed and providers said isn't in
+// it: arguments, names, targets and messages may hold anything.
 func (f *Factory) bundleRuns(ctx context.Context, w io.Writer) error {
 	store, err := f.bundleStore(ctx)
 	if err != nil {
@@ -147,7 +153,8 @@ func (f *Factory) bundleRuns(ctx context.Context, w io.Writer) error {
 			return err
 		}
 		v := viewRun(r, nil)
-		v.Name, v.Target, v.RequestID, v.CancelWhy, v.Spec = "", "", "", "", nil
+		v.Name, v.Target, v.RequestID, v.CancelWhy, v.Message = "", "", "", "", ""
+		v.Spec, v.Before, v.Outcome, v.Next = nil, nil, nil, nil
 		views = append(views, v)
 	}
 	return encode(w, views, false)

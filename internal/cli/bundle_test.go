@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -82,6 +84,89 @@ func TestF84DebugBundle(t *testing.T) {
 	if text := w.fails(ExitWindlass, "debug", "bundle", "-o", name); !strings.Contains(text, "exists") {
 		t.Errorf("a file that is there: %s", text)
 	}
+}
+
+// TestF84DebugBundleHoldsNoSecret plants one in each place where people and programs put
+// them, and looks for it in every part: none is in a bundle, in no form.
+func TestF84DebugBundleHoldsNoSecret(t *testing.T) {
+	w := newWorld(t)
+	planted := map[string]string{}
+	plant := func(where string) string {
+		planted[where] = "canary+" + strings.ReplaceAll(where, " ", "/") + "=42"
+		return planted[where]
+	}
+	w.seed(func(s *scripted) {
+		message := plant("a message of the engine")
+		id := s.add("local", sdk.JobSpec{V: 1, Name: plant("a name"), Image: plant("an image"), Args: sdk.Argv{"sh", "-c", plant("an argument")}, Env: sdk.Env{"X": plant("a job's variable")},
+			Labels: map[string]string{"l": plant("a label")}}, plant("a key"))
+		s.start(id)
+		s.finish(id, sdk.StateFailed, sdk.ReasonFailedToStart, ledger.Change{Message: &message, Raw: map[string]string{"Status": plant("the engine's words")}})
+	})
+	w.env["A_TOKEN"], w.env["HTTPS_PROXY"] = plant("a variable"), "http://me:"+plant("a proxy's password")+"@proxy.example:3128"
+	text := "plugins:\n  theirs: {path: /bin/theirs, env: [A_TOKEN], config: {deep: {list: [" + plant("a plugin's config") + "]}}}\n" +
+		"providers:\n  stage: {kind: theirs, config: {token: " + plant("a plugin's provider") + "}}\n  odd: {kind: hidden, config: {open: fine, password: " + plant("a sensitive setting") + "}}\n" +
+		"runners:\n  far: {address: '127.0.0.1:1', token_env: A_TOKEN}\n"
+	log := "level=WARN msg=\"a plugin said\" text=\""
+	for _, where := range []string{"a plugin's config", "a plugin's provider", "a sensitive setting", "a variable"} {
+		log += planted[where] + " " + base64.StdEncoding.EncodeToString([]byte(planted[where])) + " "
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(w.dir, "windlass.yaml"), []byte(text), 0o600), os.WriteFile(filepath.Join(w.state, "keeper.log"), []byte(log+"\"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	sensitive := func(f *Factory) {
+		f.Drivers = func() []sdk.Driver {
+			d := testDrivers()[1]
+			d.Kind = "hidden"
+			d.Config = sdk.Schema{Fields: []sdk.SchemaField{{Name: "open", Type: sdk.TypeString, Doc: "Open."}, {Name: "password", Type: sdk.TypeString, Sensitive: true, Doc: "Hidden."}}}
+			return append(testDrivers(), d)
+		}
+	}
+	if code := w.runIn(t.Context(), sensitive, "debug", "bundle", "-o", "b.tar.gz", "--json"); code != 0 {
+		t.Fatalf("exit %d: %s", code, w.err.String())
+	}
+	validate(t, w.out.String())
+	for part, text := range unpackBundle(t, filepath.Join(w.dir, "b.tar.gz")) {
+		if strings.Contains(text, "could not be had") {
+			t.Errorf("%s: %s", part, text)
+		}
+		for where, secret := range planted {
+			for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), strings.ReplaceAll(secret, "+", "%2B")} {
+				if strings.Contains(text, form) {
+					t.Errorf("%s has %s: %s", part, where, form)
+				}
+			}
+		}
+		if strings.Contains(text, "canary") {
+			t.Errorf("%s has a part of one:\n%s", part, text)
+		}
+		if part == "config.json" && !strings.Contains(text, "fine") {
+			t.Errorf("what isn't hidden is gone: %s", text)
+		}
+	}
+}
+
+// TestDebugBundleAsJSON: the list and the archive are told in the envelope.
+func TestDebugBundleAsJSON(t *testing.T) {
+	w, _ := seeded(t)
+	var v struct{ Data BundleView }
+	out := w.ok("debug", "bundle", "--list", "--json")
+	validate(t, out)
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Data.File != "" || len(v.Data.Parts) < 8 {
+		t.Errorf("%v: %s", err, out)
+	}
+	out = w.ok("debug", "bundle", "--json", "-o", "b.tar.gz")
+	validate(t, out)
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Data.File != filepath.Join(w.dir, "b.tar.gz") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	parts := unpackBundle(t, v.Data.File)
+	for _, p := range v.Data.Parts {
+		if len(parts[p.Name]) != p.Bytes || p.What == "" {
+			t.Errorf("%+v, and it has %d bytes", p, len(parts[p.Name]))
+		}
+	}
+	w.fails(ExitWindlass, "debug", "bundle", "--json", "-o", "b.tar.gz")
+	validate(t, w.out.String())
 }
 
 // TestDebugBundleOfWhatIsBroken: with a broken ledger and a broken configuration there

@@ -29,6 +29,20 @@ type debugBundleOptions struct {
 	f      *Factory
 	output string
 	list   bool
+	json   bool
+}
+
+// BundleView is what debug bundle wrote.
+type BundleView struct {
+	File  string           `json:"file,omitzero" doc:"Path of the archive; not with --list, which writes none."`
+	Parts []BundlePartView `json:"parts" doc:"The files in it."`
+}
+
+// BundlePartView is a file in a bundle.
+type BundlePartView struct {
+	Name  string `json:"name" doc:"Name in the archive, below windlass-debug/."`
+	Bytes int    `json:"bytes" doc:"Its size."`
+	What  string `json:"what" doc:"What it holds."`
 }
 
 func newDebugBundle(f *Factory, runF func(context.Context, *debugBundleOptions) error) *cobra.Command {
@@ -41,12 +55,14 @@ ledger and the latest runs stand, the end of the keeper's log, the names of vari
 and the names and sizes of the files in the state folder. It says what it holds before
 it writes, and holds at most some megabytes.
 
-It has no output of jobs, no arguments, no images, no environment of jobs, and no
-values of variables: whatever value a variable of this command has is taken out
-wherever it stands, but for a few well-known ones such as PATH. What can't be had,
-such as a broken ledger, is said in its place. Look at it before you send it.`,
+It has no output of jobs, no arguments, no images, no environment of jobs, nothing
+that providers said of runs, and no values of variables: whatever value a variable of
+this command has is taken out wherever it stands, but for a few well-known ones such
+as PATH, and so is what the configuration hides and what is told to plugins. What
+can't be had, such as a broken ledger, is said in its place. The keeper's log is in
+its own words: look at the archive before you send it.`,
 		Example: `  windlass debug bundle --list
-  windlass debug bundle -o report.tar.gz`,
+  windlass debug bundle -o report.tar.gz --json`,
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if runF != nil {
@@ -58,30 +74,49 @@ such as a broken ledger, is said in its place. Look at it before you send it.`,
 	fs := cmd.Flags()
 	fs.StringVarP(&o.output, "output", "o", "", "write to this `file`; without it windlass-debug-TIME.tar.gz")
 	fs.BoolVar(&o.list, "list", false, "say what it would hold, and write nothing")
+	fs.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
 
 func (o *debugBundleOptions) run(ctx context.Context) error {
 	parts := o.f.bundle(ctx)
-	t := &table{head: []string{"PART", "BYTES", "WHAT"}, flex: 2}
+	view := BundleView{Parts: []BundlePartView{}}
 	for _, p := range parts {
-		t.add(plain(p.name), plain(fmt.Sprint(len(p.data))), plain(p.what))
+		view.Parts = append(view.Parts, BundlePartView{Name: p.name, Bytes: len(p.data), What: p.what})
 	}
-	if err := t.print(o.f.Streams); err != nil || o.list {
-		return err
+	if !o.json {
+		if err := o.show(view); err != nil {
+			return err
+		}
 	}
-	name := o.output
-	if name == "" {
-		name = "windlass-debug-" + o.f.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
+	if !o.list {
+		if view.File = o.output; view.File == "" {
+			view.File = "windlass-debug-" + o.f.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
+		}
+		if !filepath.IsAbs(view.File) {
+			view.File = filepath.Join(o.f.Dir, view.File)
+		}
+		if err := writeBundle(view.File, parts, o.f.Now()); err != nil {
+			return fmt.Errorf("write bundle: %w", err)
+		}
 	}
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(o.f.Dir, name)
+	if o.json {
+		return writeJSON(o.f.Streams.Out, view)
 	}
-	if err := writeBundle(name, parts, o.f.Now()); err != nil {
-		return fmt.Errorf("write bundle: %w", err)
+	if o.list {
+		return nil
 	}
-	_, err := fmt.Fprintln(o.f.Streams.Out, name)
+	_, err := fmt.Fprintln(o.f.Streams.Out, view.File)
 	return err
+}
+
+// show says what a bundle holds, before it is written.
+func (o *debugBundleOptions) show(v BundleView) error {
+	t := &table{head: []string{"PART", "BYTES", "WHAT"}, flex: 2}
+	for _, p := range v.Parts {
+		t.add(plain(p.Name), plain(fmt.Sprint(p.Bytes)), plain(p.What))
+	}
+	return t.print(o.f.Streams)
 }
 
 // writeBundle writes an archive that only its owner can read, and leaves a file that

@@ -69,7 +69,7 @@ func jsonCommands() []jsonCommand {
 		{"provider describe", DescribeView{}}, {"doctor", []CheckView{}}, {"config show", []SettingView{}}, {"config validate", ValidateView{}},
 		{"svc ls", WorkloadsView{}}, {"svc status", WorkloadView{}}, {"svc start", ChangeView{}}, {"svc stop", ChangeView{}}, {"svc restart", ChangeView{}},
 		{"svc scale", ChangeView{}}, {"svc config", ChangeView{}}, {"svc exec", ExecView{}},
-		{"init", InitView{}}, {"version", VersionView{}}, {"explain", []ExplainView{}}, {"explain ID", ExplainView{}},
+		{"init", InitView{}}, {"debug bundle", BundleView{}}, {"version", VersionView{}}, {"explain", []ExplainView{}}, {"explain ID", ExplainView{}},
 	}
 }
 

@@ -58,6 +58,59 @@ func (c *Config) Show(drivers []sdk.Driver) []Row {
 	return rows
 }
 
+// Hidden returns the texts in the files that Show redacts, with those that are told to
+// plugins, for a redactor.
+func (c *Config) Hidden(drivers []sdk.Driver) []sdk.SecretValue {
+	var out []sdk.SecretValue
+	var leaves func(n *yamltree.Node)
+	leaves = func(n *yamltree.Node) {
+		for _, e := range n.Fields {
+			leaves(e.Value)
+		}
+		for _, item := range n.Items {
+			leaves(item)
+		}
+		if n.Kind == yamltree.Text && n.Text != "" || (n.Kind == yamltree.Int || n.Kind == yamltree.Float) && len(n.Text) > 5 {
+			out = append(out, sdk.NewSecretValue([]byte(n.Text)))
+		}
+	}
+	var hidden func(n *yamltree.Node, fields []sdk.SchemaField, hide bool)
+	hidden = func(n *yamltree.Node, fields []sdk.SchemaField, hide bool) {
+		for _, e := range n.Fields {
+			switch i := slices.IndexFunc(fields, func(f sdk.SchemaField) bool { return f.Name == e.Key }); {
+			case hide || i < 0 || sensitiveElem(fields[i]) && fields[i].Type != sdk.TypeObject || fields[i].Sensitive:
+				leaves(e.Value)
+			case fields[i].Type == sdk.TypeObject && e.Value.Kind == yamltree.Map:
+				hidden(e.Value, fields[i].Fields, false)
+			}
+		}
+	}
+	for _, name := range c.ProviderNames() {
+		p := c.providers[name]
+		if p.at == nil {
+			continue
+		}
+		if e := p.at.Get("config"); e != nil {
+			i := slices.IndexFunc(drivers, func(d sdk.Driver) bool { return d.Kind == p.Kind })
+			if i < 0 {
+				hidden(e.Value, nil, true)
+			} else {
+				hidden(e.Value, drivers[i].Config.Fields, false)
+			}
+		}
+	}
+	for _, f := range c.files {
+		if plugins := f.root.Get("plugins"); plugins != nil {
+			for _, p := range plugins.Value.Fields {
+				if e := p.Value.Get("config"); e != nil {
+					leaves(e.Value)
+				}
+			}
+		}
+	}
+	return out
+}
+
 func (p Provider) show(drivers []sdk.Driver) []Row {
 	prefix := "providers." + p.Name + "."
 	var rows []Row
