@@ -86,6 +86,7 @@ var layers = []layer{
 	{path: "internal/config", may: []string{"sdk", "internal/yamltree"}},
 	{path: "internal/runner", may: []string{"sdk", "sdk/plugin", "internal/config", "internal/ledger", "internal/joblog", "internal/control", "internal/sandbox", "internal/yamltree"}, never: drivers},
 	{path: "internal/credential", may: []string{"sdk", "internal/config"}},
+	{path: "internal/discover", may: []string{"internal/config"}},
 	{path: "internal/registry", may: []string{"sdk", "internal/config", "internal/credential", "internal/secret"}, never: drivers},
 	{path: "internal/pluginhost/iac", may: []string{"sdk", "sdk/plugin", "internal/driver/launch"}},
 	{path: "internal/pluginhost", may: []string{"sdk", "sdk/plugin", "internal/config", "internal/pluginhost/iac"}},
@@ -94,7 +95,7 @@ var layers = []layer{
 	{path: "internal/step", may: []string{"sdk", "internal/config", "internal/sandbox", "internal/yamltree"}, never: drivers},
 	{path: "internal/resource", may: []string{"sdk", "internal/config", "internal/yamltree"}, never: drivers},
 	{path: "internal/cli", may: []string{"sdk", "internal/config", "internal/credential", "internal/ledger", "internal/joblog",
-		"internal/price", "internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/runner", "internal/step", "internal/resource", "internal/telemetry"}, never: drivers},
+		"internal/discover", "internal/price", "internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/runner", "internal/step", "internal/resource", "internal/telemetry"}, never: drivers},
 	{path: "internal/driver/all", may: append([]string{"sdk", "sdk/providertest/fake", "internal/cloud/aws", "internal/cloud/azure", "internal/cloud/gcp"}, driverRows...)},
 
 	{path: "internal/picture", stdOnly: true},
