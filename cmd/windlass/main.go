@@ -20,6 +20,9 @@ import (
 // version is set by the build.
 var version string
 
+// later is one more migration of the ledger, which only tests of upgrades set.
+var later string
+
 func main() { os.Exit(run(os.Args[1:])) }
 
 // run is main with its arguments, so that tests can be the program.

@@ -21,6 +21,9 @@ import (
 // asProgram makes the test binary the program itself.
 const asProgram = "WINDLASS_TEST_MAIN"
 
+// withSchema makes the program a later release's, with a migration of these statements.
+const withSchema = "WINDLASS_TEST_LATER"
+
 // fastExit keeps a program under the race detector from sleeping for a second
 // when it ends.
 const fastExit = "GORACE=atexit_sleep_ms=20"
@@ -59,6 +62,7 @@ func TestMain(m *testing.M) {
 	if v := os.Getenv("WINDLASS_TEST_VERSION"); v != "" {
 		version = v // see upgrade_test.go
 	}
+	later = os.Getenv(withSchema)
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run(os.Args[1:]))
 	}

@@ -28,7 +28,7 @@ func openStore(ctx context.Context, dir string, a cli.Access) (ledger.Store, err
 	if err := enoughFiles(); err != nil {
 		return nil, err
 	}
-	s, err := sqlite.Open(ctx, dir, sqlite.Options{Reading: a != cli.ToWrite, Inspect: a == cli.ToInspect})
+	s, err := sqlite.Open(ctx, dir, sqlite.Options{Reading: a != cli.ToWrite, Inspect: a == cli.ToInspect, Later: later})
 	if err != nil {
 		return nil, err // not a typed nil
 	}

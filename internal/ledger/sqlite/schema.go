@@ -35,6 +35,21 @@ type schema struct {
 	// version is the newest migration's, needs the first release with it.
 	version int64
 	needs   string
+	// later is one more migration, as statements, see Options.Later.
+	later string
+}
+
+// laterNeeds is the release that a schema with Options.Later says it needs.
+const laterNeeds = "9.9.9"
+
+// withLater is the schema of a release to come.
+func (x schema) withLater(statements string) schema {
+	if statements == "" {
+		return x
+	}
+	x.version++
+	x.later, x.needs = statements+fmt.Sprintf(";PRAGMA user_version=%d", x.version), laterNeeds
+	return x
 }
 
 func currentSchema() schema {
@@ -139,6 +154,12 @@ func (s *Store) runMigrations(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("migrations: %w", err)
 	}
 	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if s.opts.schema.later == "" {
+		return nil
+	}
+	if _, err := db.ExecContext(ctx, s.opts.schema.later); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil

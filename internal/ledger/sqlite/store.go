@@ -49,6 +49,9 @@ type Options struct {
 	Reading bool
 	// BallastBytes is the size of the ballast; 0 is 1 MiB.
 	BallastBytes int64
+	// Later holds the statements of one more migration, as a release to come has it:
+	// tests of upgrades make a newer program by it. Empty is none.
+	Later string
 
 	// Tests set what follows.
 	schema  schema
@@ -77,7 +80,7 @@ func (o Options) withDefaults() Options {
 		o.BallastBytes = 1 << 20
 	}
 	if o.schema.files == nil {
-		o.schema = currentSchema()
+		o.schema = currentSchema().withLater(o.Later)
 	}
 	if o.network == nil {
 		o.network = networkFS
