@@ -64,7 +64,7 @@ func Catalog() []Entry {
 			"Name a command behind --, as in: windlass run -- echo hello. Or name an image: windlass run --image busybox -- echo hello."},
 		{idNoConfirm, "The command wants to be asked for explicitly.",
 			"It would destroy something that can't be had back.",
-			"Repeat it with the flag that the message names."},
+			"Repeat it with the flag that the message names, or do what it says instead."},
 		{idWaitTimeout, "The run hadn't ended when the wait's own time-out passed.",
 			"windlass wait --timeout bounds the waiting and leaves the run alone, so nothing is known yet about its end. It is never a success.",
 			"Wait again, look with windlass status RUN, or end the run with windlass cancel RUN."},

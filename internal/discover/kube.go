@@ -64,8 +64,10 @@ func (l *look) kube() {
 			name = name[strings.LastIndexByte(name, '/')+1:]
 		}
 		f := Found{Name: name, Kind: "kubernetes", From: "the context " + k.name + " of " + l.short(k.file), Credentials: credentials,
-			Config: slices.Concat(text("context", k.name), text("namespace", k.namespace)),
-			Notes:  []string{"With kind: argo the same settings lead to its Argo Workflows."}}
+			Config: slices.Concat(text("context", k.name), text("namespace", k.namespace))}
+		if i == 0 {
+			f.Notes = []string{"With kind: argo the same settings lead to its Argo Workflows."}
+		}
 		if k.name == current {
 			f.From += ", the current one"
 		}
