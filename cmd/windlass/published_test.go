@@ -19,7 +19,7 @@ import (
 )
 
 // pretendTheirs is a plugin that was published for the ecosystem's own host: it serves
-// nothing of ours, and runs commands as processes of this machine.
+// nothing of ours, and runs commands as processes of this machine. It has no PATH.
 const pretendTheirs = "theirs"
 
 func servePublished() {
@@ -83,7 +83,7 @@ type publishedJob struct {
 }
 
 func (p *publishedJobs) RunJob(ctx context.Context, m *iacpb.JobSpec) (*iacpb.JobHandle, error) {
-	out, err := exec.CommandContext(ctx, "sh", "-c", m.GetRunCommand()).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "/bin/sh", "-c", m.GetRunCommand()).CombinedOutput()
 	code := 0
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		code = exit.ExitCode()
