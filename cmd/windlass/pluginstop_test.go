@@ -188,7 +188,7 @@ func TestPluginStops(t *testing.T) {
 func applying(t *testing.T) (*program, *started) {
 	t.Helper()
 	p := withPlugin(t, "on")
-	p.write("windlass.yaml", "providers: {stage: {kind: pretend, call_timeout: 16s, config: {evidence: 1h}}}\n")
+	p.write("windlass.yaml", "providers: {stage: {kind: pretend, call_timeout: 20s, config: {evidence: 1h}}}\n")
 	p.write("r.yaml", "resources:\n  - {name: box, type: fake.box, provider: stage, config: {label: x}}\n")
 	if out, code := p.do("resource", "read", "-f", "r.yaml"); code != 1 {
 		t.Fatalf("read: exit %d: %s", code, out)

@@ -136,7 +136,7 @@ func TestKilledChangeOfADumbProvider(t *testing.T) {
 func TestKilledChangeMayStillCome(t *testing.T) {
 	k := newKeeping(t)
 	id := k.leftAgo(false, 0)
-	for _, args := range [][]string{{"ps"}, {"reap"}, {"wait", "--timeout", "50ms", id}, {"resource", "apply", "-f", "r.yaml"}} {
+	for _, args := range [][]string{{"ps"}, {"reap"}, {"resource", "apply", "-f", "r.yaml"}} {
 		k.file("r.yaml", "resources:\n  - {name: a, type: fake.box, provider: shelf}\n")
 		_ = k.runIn(t.Context(), k.on, args...)
 		if e := k.err.String(); !strings.Contains(e, "can't be told at the moment") || !strings.Contains(e, "may still come: a call has 30s") {
