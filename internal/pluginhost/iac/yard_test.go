@@ -136,7 +136,7 @@ func (y *yard) start(id string, m *pb.JobSpec) (*pb.JobHandle, error) {
 	j := &yardJob{changed: make(chan struct{}), state: pb.JobState_JOB_STATE_RUNNING,
 		handle: &pb.JobHandle{Id: id, Name: m.GetName(), Provider: "yard-1", Metadata: map[string]string{"": "x", "provider": "p", "metadata.a": "é"}}}
 	j.cmd = exec.CommandContext(context.Background(), "/bin/sh", "-c", m.GetRunCommand())
-	j.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), jobVariable + "=" + id}
+	j.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), jobVariable + "=" + y.mark(id)}
 	for k, v := range m.GetEnvVars() {
 		j.cmd.Env = append(j.cmd.Env, k+"="+v)
 	}
@@ -282,18 +282,22 @@ func (y *yard) CancelJob(_ context.Context, h *pb.JobHandle) (*emptypb.Empty, er
 		return nil, status.Error(codes.FailedPrecondition, "the job has ended")
 	}
 	j.killed = true
-	killAll(j.handle.GetId())
+	killAll(y.mark(j.handle.GetId()))
 	return &emptypb.Empty{}, nil
 }
 
+// mark is what a job's processes have in their environment: another yard, of this test or of
+// one that runs beside it, has jobs of the same names.
+func (y *yard) mark(id string) string { return fmt.Sprintf("%d-%p-%s", os.Getpid(), y, id) }
+
 // killAll kills every process of a job, in whatever session it is.
-func killAll(id string) {
+func killAll(mark string) {
 	for killed := true; killed; {
 		killed = false
 		files, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, f := range files {
 			b, err := os.ReadFile(f)
-			if err != nil || !bytes.Contains(append(b, 0), []byte(jobVariable+"="+id+"\x00")) {
+			if err != nil || !bytes.Contains(append(b, 0), []byte(jobVariable+"="+mark+"\x00")) {
 				continue
 			}
 			var pid int
@@ -319,7 +323,7 @@ func (y *yard) close() {
 	jobs := maps.Clone(y.jobs)
 	y.mu.Unlock()
 	for id, j := range jobs {
-		killAll(id)
+		killAll(y.mark(id))
 		for {
 			j.mu.Lock()
 			over, changed := j.state != pb.JobState_JOB_STATE_RUNNING, j.changed
