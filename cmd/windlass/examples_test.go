@@ -28,7 +28,8 @@ func exampleTests() map[string][]string {
 	out := map[string][]string{
 		".": nil, "compose": {"TestComposeExample"}, "step": {"TestStepDocument", "TestStepEphemeral"}, "plugin": {"TestExamplePlugin", "TestPageFromAnEmptyFolder"},
 		"published-plugin": {"TestExamplePublishedPlugin"},
-		"providers/local":  {"TestExamples"}, "providers/docker": {"TestExamples"}, "providers/kubernetes": {"TestExamples", "TestRealExamples"}, "providers/argo": {"TestExamples", "TestRealExamples"},
+		"ci":               {"TestGitHubExample", "TestGitLabExample"}, "ci/github": {"TestGitHubExample"}, "ci/gitlab": {"TestGitLabExample"},
+		"providers/local": {"TestExamples"}, "providers/docker": {"TestExamples"}, "providers/kubernetes": {"TestExamples", "TestRealExamples"}, "providers/argo": {"TestExamples", "TestRealExamples"},
 	}
 	for _, name := range pocketExamples() {
 		out["providers/"+name] = append(out["providers/"+name], "TestExamples")
@@ -85,11 +86,15 @@ func TestEveryExampleRuns(t *testing.T) {
 				t.Errorf("examples/%s is to be run by %s, which isn't there", folder, name)
 			}
 		}
-		if _, err := os.Stat(filepath.Join(examples, folder, "README.md")); err != nil {
+		about := folder
+		if _, err := os.Stat(filepath.Join(examples, about, "README.md")); err != nil {
+			about = filepath.Dir(folder) // a part of an example that is told whole
+		}
+		if _, err := os.Stat(filepath.Join(examples, about, "README.md")); err != nil {
 			t.Errorf("examples/%s has no README: %v", folder, err)
 		}
-		if folder != "." && !strings.Contains(string(listed), "("+folder+")") {
-			t.Errorf("examples/README.md doesn't name %s", folder)
+		if folder != "." && (about == "." || !strings.Contains(string(listed), "("+about+")")) {
+			t.Errorf("examples/README.md doesn't name %s", about)
 		}
 		return nil
 	})
