@@ -19,7 +19,7 @@ import (
 // BenchmarkSvcECS scales and restarts a service to "accepted", with its row in the
 // durable ledger before the call, beside one bare UpdateService of the vendor's
 // client. Calls take as long as over a network. Ours reads the service and what
-// scales it twice, and leaves a mark: it can't be as quick as one call.
+// scales it, and leaves a mark: it can't be as quick as one call.
 func BenchmarkSvcECS(b *testing.B) {
 	if testing.Short() {
 		b.Skip("needs seconds: left out by -short")
