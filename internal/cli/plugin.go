@@ -105,12 +105,20 @@ func (o *pluginLsOptions) run() error {
 	if err := t.print(o.f.Streams); err != nil {
 		return err
 	}
+	o.f.notePlugins(c)
 	for _, v := range views {
 		if v.Why != "" {
 			o.f.Streams.note("%s is refused: %s", v.Name, v.Why)
 		}
 	}
 	return nil
+}
+
+// notePlugins tells what lies in the folder of plugins and is none.
+func (f *Factory) notePlugins(c *config.Config) {
+	for _, w := range c.PluginWarnings {
+		f.Streams.note("%s", w)
+	}
 }
 
 func (f *Factory) viewPlugin(p config.Plugin) PluginView {
@@ -184,8 +192,8 @@ func newPluginCheck(f *Factory, runF func(context.Context, *pluginCheckOptions) 
 		Short: "Start plugins and compare them with what they say",
 		Long: `Start plugins, all of them by default, and compare what they say with their
 plugin.json and with what this program knows: the checksum, the handshake, the
-manifest, the services of the live registry. It opens no provider and changes
-nothing. The exit code is 1 when something has to be mended.`,
+manifest, the services of the live registry, the config of the entry. It opens no
+provider and changes nothing. The exit code is 1 when something has to be mended.`,
 		Example: "  windlass plugin check mycloud",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -209,6 +217,7 @@ func (o *pluginCheckOptions) run(ctx context.Context) (err error) {
 	names := o.names
 	if len(names) == 0 {
 		names = c.PluginNames()
+		o.f.notePlugins(c)
 	}
 	host := o.f.pluginHost()
 	defer func() { _ = host.Close() }() // it ends what was started

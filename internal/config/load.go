@@ -50,6 +50,8 @@ type Config struct {
 	Files []string
 	// Warnings are things that the user should know, one sentence each.
 	Warnings []string
+	// PluginWarnings are those of Warnings that are about the folder of plugins.
+	PluginWarnings []string
 
 	env       Env
 	dir       string
@@ -110,6 +112,7 @@ func Load(ctx context.Context, r LoadRequest) (*Config, error) {
 		}
 	}
 	c.warn(table, r.KnownVars)
+	c.Warnings = append(c.Warnings, c.PluginWarnings...)
 	if err := invalid("read config", ps); err != nil {
 		return nil, err
 	}

@@ -147,11 +147,15 @@ func (c *Config) addPlugins() {
 	list, _ := os.ReadDir(dir) // without it there are none
 	for _, e := range list {
 		name := e.Name()
-		if _, has := c.plugins[name]; has || checkName(name) != "" {
+		if _, has := c.plugins[name]; has || strings.HasPrefix(name, ".") {
 			continue
 		}
 		at := filepath.Join(dir, name)
 		if info, err := os.Stat(at); err != nil || !info.IsDir() {
+			continue
+		}
+		if bad := checkName(name); bad != "" {
+			c.PluginWarnings = append(c.PluginWarnings, fmt.Sprintf("the folder %q is no plugin and is ignored: %s", at, bad))
 			continue
 		}
 		c.plugins[name] = Plugin{Name: name, Path: Program(at), InFolder: true}
@@ -201,6 +205,12 @@ func (f *file) checkPlugin(e yamltree.Field, key string) []Problem {
 		}
 	}
 	return ps
+}
+
+// Where returns where a member of the entry's config stands, such as "config.region";
+// what isn't there is nearest to what is.
+func (p Plugin) Where(field string) Origin {
+	return placing{p.Origin, p.file, p.at}.place(strings.TrimPrefix(strings.TrimPrefix(field, "config"), "."), false)
 }
 
 // show lists the entry. What its config holds is described by the plugin alone, so it

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,7 +18,7 @@ func TestPlugins(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
 	write(t, filepath.Join(dir, FileName), "plugins:\n  near: {path: bin/near, checksum: 'sha256:"+strings.ToUpper(sum)+"', config: {a: 1}, env: [TOKEN, NONE]}\n  both: {env: [TOKEN]}\nproviders: {p: {kind: far}, q: {kind: nera}}\n")
 	folder := filepath.Join(data, "windlass", "plugins")
-	for _, name := range []string{"both", "far", ".half"} {
+	for _, name := range []string{"both", "far", ".half", "my plugin"} {
 		if err := os.MkdirAll(filepath.Join(folder, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -29,6 +30,11 @@ func TestPlugins(t *testing.T) {
 	c := load(t, LoadRequest{Env: env("XDG_DATA_HOME="+data, "TOKEN=t"), Dir: dir})
 	if got, want := c.PluginNames(), []string{"both", "far", "link", "near"}; !reflect.DeepEqual(got, want) {
 		t.Fatalf("plugins %q, want %q", got, want)
+	}
+	// A folder whose name can't be a plugin's is told; hidden ones aren't.
+	want := []string{fmt.Sprintf("the folder %q is no plugin and is ignored: a name has letters, digits, dots, dashes and underscores, and starts with a letter or digit", filepath.Join(folder, "my plugin"))}
+	if !reflect.DeepEqual(c.PluginWarnings, want) || !reflect.DeepEqual(c.Warnings, want) {
+		t.Errorf("warnings %q, want %q", c.Warnings, want)
 	}
 	near, err := c.Plugin("near")
 	if err != nil || near.Path != filepath.Join(dir, "bin", "near") || near.Checksum != sum || string(near.Config) != `{"a":1}` || near.InFolder || near.Origin.Line != 2 {
@@ -76,7 +82,9 @@ func TestPluginEntriesAreStrict(t *testing.T) {
 		"{env: ['A=1']}":       `"A=1" is no variable's name`,
 		"{env: ['']}":          `"" is no variable's name`,
 		"{env: [1]}":           `wants texts, item 1 is a whole number`,
-		"{env: A}":             `wants a list, has text`,
+		"{env: A}":             `wants a list, has text; write env: [A, B], or remove the key`,
+		"{env}":                `wants a list, has nothing; write env: [A, B], or remove the key`,
+		"{config}":             `wants a mapping, has nothing; write config: {KEY: VALUE}, or remove the key`,
 		"{config: [a]}":        `wants a mapping, has a list`,
 		"{path: 7}":            `wants text, has a whole number`,
 		"[]":                   `wants a mapping, has a list`,

@@ -71,7 +71,7 @@ func Explanations() []Explanation {
 		{ErrDeployment, "A file for windlass svc start -f isn't a deployment.",
 			"It is no YAML, or has a key or a value that a deployment can't have. The message has line and column of each mistake.",
 			"Mend what is named; windlass svc start --help shows a file."},
-		{ErrProviderConfig, "What stands under config: of a provider doesn't fit its kind.",
+		{ErrProviderConfig, "What stands under config: of a provider, or of its plugin's entry, doesn't fit its kind.",
 			"A key isn't the kind's, or its value isn't one that it can have. The message has the place of each mistake.",
 			"docs/providers.md and windlass config schema describe each kind's keys; windlass provider describe NAME does so for one."},
 		{ErrStateDir, "The state folder can't be used.",

@@ -93,7 +93,12 @@ func (s *Setting) checkNode(n *yamltree.Node) (msg, remedy string) {
 	}[s.Type]
 	if !slices.Contains(want, n.Kind) {
 		msg := fmt.Sprintf("wants %s, has %s", s.Type.words(), n.Kind)
+		key := s.Name[strings.LastIndexByte(s.Name, '.')+1:]
 		switch {
+		case s.Type == TypeList:
+			return msg, "write " + key + ": [A, B], or remove the key"
+		case s.Type == TypeMap:
+			return msg, "write " + key + ": {KEY: VALUE}, or remove the key"
 		case n.Kind == yamltree.Null:
 			return msg, "give it a value or remove the key"
 		case s.Type == TypeText && n.Kind != yamltree.List && n.Kind != yamltree.Map:

@@ -77,8 +77,12 @@ func (s *Plugins) Check(ctx context.Context, name string) []sdk.CheckItem {
 		detail += ": " + d.Doc
 	}
 	add(true, "driver", "", "%s", detail)
-	if l.Contract.own() && len(req.Plugin.Config) > 0 {
+	switch {
+	case len(req.Plugin.Config) == 0:
+	case l.Contract.own():
 		out = append(out, configured(req.Plugin, d.Config)...)
+	default:
+		add(true, "config", "", "what it takes it says when it is told: windlass provider check of a provider of it shows whether it takes this")
 	}
 	for _, c := range d.Capabilities {
 		if l.Contract.own() && !l.Contract.Serves(c) {

@@ -114,7 +114,14 @@ func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driv
 	if d.Kind != name {
 		return sdk.Driver{}, contract(name, "it serves the kind %q: a plugin is called as its kind", d.Kind)
 	}
+	p, err := s.Config.Plugin(name)
+	if err != nil {
+		return sdk.Driver{}, err
+	}
 	schema := d.Config
+	if own {
+		d.Config = given(schema, p.Config)
+	}
 	d.Open = func(ctx context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
 		return s.open(ctx, name, own, schema, r)
 	}
@@ -148,11 +155,12 @@ func (s *Plugins) open(ctx context.Context, name string, own bool, schema sdk.Sc
 	if err != nil {
 		return nil, err
 	}
+	theirs := r.Config
 	if own {
 		if err := req.Plugin.CheckConfig(schema); err != nil {
 			return nil, err
 		}
-		r.Config, err = defaults(req.Plugin.Config, r.Config)
+		r.Config, err = defaults(req.Plugin.Config, theirs)
 	} else {
 		req.Told, err = iac.Settings(req.Plugin.Config, r.Config)
 	}
@@ -181,7 +189,7 @@ func (s *Plugins) open(ctx context.Context, name string, own bool, schema sdk.Sc
 	p, err := open(ctx, c, l)
 	if err != nil {
 		c.release()
-		return nil, err
+		return nil, placed(err, req.Plugin, theirs)
 	}
 	h := &provider{Provider: p, conn: c, plugin: name, contract: l.Contract}
 	h.close = sync.OnceValue(h.end)
@@ -248,6 +256,47 @@ func (p *provider) end() error {
 		return nil // the process has ended, and all that was open in it
 	}
 	return err
+}
+
+// given returns a schema in which nothing is required that a plugin's entry has.
+func given(s sdk.Schema, entry json.RawMessage) sdk.Schema {
+	has := members(entry)
+	s.Fields = slices.Clone(s.Fields)
+	for i, f := range s.Fields {
+		if _, ok := has[f.Name]; ok {
+			s.Fields[i].Required = false
+		}
+	}
+	return s
+}
+
+func members(config json.RawMessage) map[string]json.RawMessage {
+	var m map[string]json.RawMessage
+	_ = json.Unmarshal(config, &m) // what isn't an object has none
+	return m
+}
+
+// placed has a plugin's refusal of a member of its config say where it stands, if that is
+// the plugin's entry and not the provider's own config.
+func placed(err error, p config.Plugin, provider json.RawMessage) error {
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.Code != sdk.InvalidArgument {
+		return err
+	}
+	field, ok := strings.CutPrefix(e.Field, "config.")
+	name := field
+	if i := strings.IndexAny(field, ".["); i >= 0 {
+		name = field[:i]
+	}
+	_, theirs := members(provider)[name]
+	_, entry := members(p.Config)[name]
+	if !ok || theirs || !entry {
+		return err
+	}
+	out := *e
+	out.Field = "plugins." + p.Name + "." + e.Field
+	out.Err = fmt.Errorf("%s: %w", p.Where(e.Field), e.Err)
+	return &out
 }
 
 // same is a source of one ID: the session's, in whichever process.

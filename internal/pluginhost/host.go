@@ -1,6 +1,7 @@
 package pluginhost
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -174,7 +175,7 @@ func (h *Host) Process(ctx context.Context, r Request) (*Lease, error) {
 		Outdated: func() bool { return h.outdated(key, pl, proc) },
 		Release:  sync.OnceFunc(func() { h.leave(key, pl) })}
 	if r.Told != nil {
-		if err := h.initialize(ctx, pl, proc, watched{l, r.Plugin.Name}, r.Told); err != nil {
+		if err := h.initialize(ctx, pl, proc, watched{l, r.Plugin.Name}, r); err != nil {
 			h.giveUp(key, pl)
 			l.Release()
 			return nil, err
@@ -337,7 +338,7 @@ func (h *Host) know(v sdk.SecretValue) {
 }
 
 // initialize tells the place's process its configuration, unless that was done.
-func (h *Host) initialize(ctx context.Context, pl *place, proc *process, conn watched, config json.RawMessage) error {
+func (h *Host) initialize(ctx context.Context, pl *place, proc *process, conn watched, r Request) error {
 	select {
 	case pl.lock <- struct{}{}:
 	case <-ctx.Done():
@@ -349,9 +350,27 @@ func (h *Host) initialize(ctx context.Context, pl *place, proc *process, conn wa
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.o.StartTime)
 	defer cancel()
-	err := iac.Initialize(ctx, "initialize plugin "+proc.plugin.Name, conn, config)
+	err := iac.Initialize(ctx, "initialize plugin "+r.Plugin.Name, conn, r.Told)
 	proc.told = err == nil
-	return err
+	return from(err, r)
+}
+
+// from has a plugin's refusal of what it was told say where that stands.
+func from(err error, r Request) error {
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.Code != sdk.InvalidArgument && e.Code != sdk.FailedPrecondition {
+		return err
+	}
+	var at []string
+	if r.Plugin.Config != nil {
+		at = append(at, fmt.Sprintf("plugins.%s.config (%s)", r.Plugin.Name, r.Plugin.Where("config")))
+	}
+	if !bytes.Equal(r.Told, r.Plugin.Config) {
+		at = append(at, "config.plugin of the provider")
+	}
+	out := *e
+	out.Err = fmt.Errorf("%w; it was told what stands under %s", e.Err, strings.Join(at, " and "))
+	return &out
 }
 
 // giveUp stops a process that can't be initialized and has no other user: what it makes

@@ -121,7 +121,13 @@ func (r *rogue) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
 	if r.mode == "published" {
 		iacpb.RegisterIaCProviderRequiredServer(s, &memory{dir: r.dir})
 	} else {
-		if _, err := plugin.Register(but{s}, fake.Driver()); err != nil {
+		d := fake.Driver()
+		if r.mode == "picky" {
+			d.Open = func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
+				return nil, &sdk.Error{Code: sdk.InvalidArgument, Op: "open provider", Field: "config.name", Err: errors.New("no such planet")}
+			}
+		}
+		if _, err := plugin.Register(but{s}, d); err != nil {
 			return err
 		}
 	}
