@@ -235,11 +235,12 @@ func printChecks(s *Streams, checks []CheckView, asJSON bool) error {
 			case !c.OK:
 				mark, st = "none", styleYellow
 			}
-			if _, err := fmt.Fprintf(s.Out, "%s  %s: %s%s\n", s.out(st, mark), clean(c.Subject), clean(c.Name), detailWords(c.Detail)); err != nil {
+			text := clean(c.Subject) + ": " + clean(c.Name) + detailWords(c.Detail)
+			if _, err := fmt.Fprintf(s.Out, "%s  %s\n", s.out(st, mark), checkLines(s, text)); err != nil {
 				return err
 			}
 			if !c.OK && c.Remedy != "" {
-				if _, err := fmt.Fprintf(s.Out, "      to do: %s\n", clean(c.Remedy)); err != nil {
+				if _, err := fmt.Fprintf(s.Out, "      %s\n", checkLines(s, "to do: "+clean(c.Remedy))); err != nil {
 					return err
 				}
 			}
@@ -249,6 +250,12 @@ func printChecks(s *Streams, checks []CheckView, asJSON bool) error {
 		return exitError{ExitFaults}
 	}
 	return nil
+}
+
+// checkLines breaks what a check says so that it fits a terminal, below the mark.
+func checkLines(s *Streams, text string) string {
+	const indent = 6
+	return strings.Join((&fields{s: s}).wrap(text, indent), "\n"+strings.Repeat(" ", indent))
 }
 
 func detailWords(d string) string {

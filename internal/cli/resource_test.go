@@ -296,7 +296,7 @@ func TestResourceDeleteJudgesAllFirst(t *testing.T) {
 	k.file("r.yaml", "resources:\n  - {name: theirs, type: fake.box, provider: shelf}\n  - {name: home, type: fake.place, provider: shelf}\n"+
 		"  - {name: gone, type: fake.box, provider: shelf}\n  - {name: ours, type: fake.box, provider: shelf}\n")
 	k.res(ExitWindlass, "delete", "--yes")
-	for _, want := range []string{"delete resources: 2 problems", "r.yaml:2:12: resources[0].name: theirs is there, and wasn't made by windlass resource", "r.yaml:3:24: resources[1].type: there is no delete of fake.place",
+	for _, want := range []string{"delete resources: 2 problems", "r.yaml:2:12: resources[0].name: \"theirs\" is there, and wasn't made by windlass resource", "r.yaml:3:24: resources[1].type: there is no delete of fake.place",
 		"windlass explain resource.refused"} {
 		if e := k.err.String(); !strings.Contains(e, want) {
 			t.Errorf("delete lacks %q: %s", want, e)

@@ -232,6 +232,10 @@ func TestPluginIsStopped(t *testing.T) {
 	if st, err := can(t, p, sdk.Runner()).JobStatus(ctx, sdk.JobStatusRequest{Handle: h}); err != nil || st.State != sdk.StateRunning {
 		t.Errorf("in the next process: %+v, %v", st, err)
 	}
+	// That it was killed is logged once.
+	if log := y.log.String(); strings.Count(log, "killed") != 1 || !strings.Contains(log, "it answered nothing and was killed") {
+		t.Errorf("the log has\n%s", log)
+	}
 }
 
 // TestPluginFloods: what a plugin says is logged up to a bound, and it never waits for

@@ -226,11 +226,10 @@ func (p *process) doubt(patience time.Duration) {
 	_, err := healthpb.NewHealthClient(p.conn).Check(ctx, &healthpb.HealthCheckRequest{Service: goplugin.GRPCServiceName})
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
-		p.words.log.Warn("a plugin doesn't answer and is killed", "err", err)
 		if status.Code(err) == codes.DeadlineExceeded { // else it may be ending by itself
 			p.mute.Store(true)
 		}
-		p.child.end()
+		p.child.end() // whoever sees its end logs it
 	}
 }
 

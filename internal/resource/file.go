@@ -7,10 +7,12 @@ package resource
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/config"
@@ -199,11 +201,15 @@ func (e Entry) problems(t sdk.ResourceType) []sdk.Problem {
 	})
 }
 
+// words are a problem's, with the value in quotes: what a schema says has it as JSON.
 func words(p sdk.Problem) string {
-	if p.Value == "" {
+	switch {
+	case p.Value == "":
 		return p.Message
+	case json.Valid([]byte(p.Value)):
+		return p.Value + " " + p.Message
 	}
-	return p.Value + " " + p.Message
+	return strconv.Quote(p.Value) + " " + p.Message
 }
 
 // locate finds where a member of an entry's config stands: itself, or the nearest that

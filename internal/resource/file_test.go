@@ -88,7 +88,9 @@ func TestCheck(t *testing.T) {
 	d := &sdk.Driver{Kind: "docker", Resources: []sdk.ResourceType{{Type: "docker.network", Config: sdk.Schema{Fields: []sdk.SchemaField{
 		{Name: "driver", Type: sdk.TypeString, Enum: []string{"bridge"}}, {Name: "labels", Type: sdk.TypeMap},
 		{Name: "pools", Type: sdk.TypeList, Elem: &sdk.SchemaField{Type: sdk.TypeObject, Fields: []sdk.SchemaField{{Name: "subnet", Type: sdk.TypeString}}}},
-	}}}}}
+	}}}, {Type: "docker.volume", Problems: func(s sdk.ResourceSpec) []sdk.Problem {
+		return []sdk.Problem{{Field: "size", Value: s.Size, Message: "isn't taken: docker.volume has no size"}}
+	}}}}
 	f, err := resource.Parse("r.yaml", []byte(`resources:
   - name: a
     type: docker.network
@@ -101,6 +103,7 @@ func TestCheck(t *testing.T) {
   - {name: b, type: docker.netwrk, provider: docker}
   - {name: c, type: any, provider: unknown}
   - {name: d, type: any, provider: nope}
+  - {name: e, type: docker.volume, provider: docker, size: m}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +122,7 @@ func TestCheck(t *testing.T) {
 		`r.yaml:9:11: resources[0].config.pools[1].subnet: 7 wants text`,
 		`r.yaml:10:21: resources[1].type: "docker.netwrk" is no type of docker (did you mean "docker.network"?); there are docker.network`,
 		`r.yaml:12:36: resources[3].provider: no provider is called so`,
+		`r.yaml:13:60: resources[4].size: "m" isn't taken: docker.volume has no size`,
 	}
 	ps := config.ProblemsOf(err)
 	if len(ps) != len(want) {
@@ -160,7 +164,7 @@ func TestCheckFindsAllAtOnce(t *testing.T) {
 	})
 	want := []string{
 		`r.yaml:2:54: resources[0].config: wants a mapping`,
-		`r.yaml:3:12: resources[1].name: bad name is no name of a log group`,
+		`r.yaml:3:12: resources[1].name: "bad name" is no name of a log group`,
 		`r.yaml:3:67: resources[1].config.days: "x" wants a whole number`,
 		`r.yaml:4:6: resources[2].nam: is not known`,
 		`r.yaml:4:11: resources[2].name: the resource on line 2 is called "good" too`,

@@ -90,10 +90,10 @@ func (t Table) Decode(op string, s sdk.ResourceSpec, into any) *Spec {
 		out.Bad("name", "", "is missing")
 	}
 	if s.Size != "" {
-		out.Bad("size", s.Size, "%s has no size", s.Type)
+		out.Bad("size", s.Size, "isn't taken: %s has no size", s.Type)
 	}
 	if s.Hints != (sdk.ResourceHints{}) {
-		out.Bad("hints", "", "%s goes by no hints", s.Type)
+		out.Bad("hints", "", "aren't taken: %s goes by none", s.Type)
 	}
 	var wrong sdk.Problems
 	err := t.Types[i].Config.Decode("config", s.Config, into)
