@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -43,9 +42,9 @@ func call[A, B any](ctx context.Context, op, rpc string, in A, f func(context.Co
 // fail returns the error of a call as the contract's: the code is the status's own,
 // which stands for one of the ecosystem's sentinels (ErrResourceNotFound is NotFound,
 // ErrRateLimited ResourceExhausted, ErrTransient Unavailable or DeadlineExceeded, and so
-// on), and status.FromError finds the status. A field and a wait come from the details
-// BadRequest and RetryInfo of google.rpc, where they are there. The caller's own cancel
-// or deadline is never retryable.
+// on), and status.FromError finds the status. Fields, a wait and a reason come from the
+// details BadRequest, RetryInfo and ErrorInfo of google.rpc, where they are there. The
+// caller's own cancel or deadline is never retryable.
 //
 // https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto
 func fail(ctx context.Context, op, rpc string, err error, tr trace) error {
@@ -66,27 +65,23 @@ func fail(ctx context.Context, op, rpc string, err error, tr trace) error {
 	if text == "" {
 		text = st.Code().String()
 	}
-	cause := &remote{st: st, text: rpc + ": " + strings.ToValidUTF8(text, "\ufffd")}
-	e := &sdk.Error{Code: code, Op: op, Err: cause}
-	for _, d := range st.Details() {
-		switch d := d.(type) {
-		case *errdetails.RetryInfo:
-			e.RetryAfter = max(d.GetRetryDelay().AsDuration(), 0)
-		case *errdetails.BadRequest:
-			if v := d.GetFieldViolations(); len(v) > 0 {
-				e.Field = v[0].GetField()
-			}
-		}
+	details := wire.StandardOf(st)
+	cause := &remote{st: st, text: rpc + ": " + details.Text(strings.ToValidUTF8(text, "\ufffd"))}
+	if len(details.Problems) > 0 {
+		cause.causes = append(cause.causes, details.Problems)
 	}
+	e := &sdk.Error{Code: code, Op: op, Err: cause}
+	details.Apply(e)
 	if code == sdk.ResourceExhausted && tr.answered {
 		e.Code = sdk.Internal // gRPC's own word for a reply that is too long
 	}
 	own := ended(ctx)
 	switch {
 	case own != nil && !sdk.IsClear(e.Code):
-		e.Code, e.RetryAfter = sdk.CodeOf(own), 0
-		cause.own, cause.text = own, own.Error()+": "+cause.text
+		e.Code, e.RetryAfter, e.Retryable = sdk.CodeOf(own), 0, false
+		cause.causes, cause.text = append(cause.causes, own), own.Error()+": "+cause.text
 	case own != nil:
+		e.Retryable = false
 	case e.Code == sdk.Unavailable:
 		e.Retryable, e.Unreached = true, !tr.sent
 	case e.Code == sdk.DeadlineExceeded, e.Code == sdk.ResourceExhausted:
@@ -111,12 +106,13 @@ func ended(ctx context.Context) error {
 type remote struct {
 	st   *status.Status
 	text string
-	own  error
+	// causes are the fields at fault, and the caller's own end.
+	causes []error
 }
 
 func (r *remote) Error() string              { return r.text }
 func (r *remote) GRPCStatus() *status.Status { return r.st }
-func (r *remote) Unwrap() error              { return r.own }
+func (r *remote) Unwrap() []error            { return r.causes }
 
 // named puts a provider's name into an error.
 func named(err error, provider string) error {

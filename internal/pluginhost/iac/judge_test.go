@@ -158,7 +158,8 @@ func TestCodes(t *testing.T) {
 	y.hooks.status = func(*pb.JobHandle) (*pb.JobStatusReply, error) {
 		st, err := status.New(code, "the plugin's words").WithDetails(
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(3 * time.Second)},
-			&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "image"}}})
+			&errdetails.ErrorInfo{Reason: "IMAGE_GONE", Domain: "theirs.example.com", Metadata: map[string]string{"token": "canary"}},
+			&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "image", Description: "isn't there"}, {Field: "cpu", Description: "is too much"}}})
 		if err != nil {
 			return nil, err
 		}
@@ -166,7 +167,7 @@ func TestCodes(t *testing.T) {
 	}
 	p := openYard(t, y, true, `{}`)
 	h := p.start(t, "true")
-	transient := map[sdk.Code]bool{sdk.Unavailable: true, sdk.DeadlineExceeded: true, sdk.ResourceExhausted: true}
+	transient := map[sdk.Code]bool{sdk.Unavailable: true, sdk.DeadlineExceeded: true, sdk.ResourceExhausted: true, sdk.Aborted: true}
 	for _, want := range sdk.Codes() {
 		code = codes.Code(want)
 		_, err := p.run.JobStatus(t.Context(), sdk.JobStatusRequest{Handle: h})
@@ -178,7 +179,11 @@ func TestCodes(t *testing.T) {
 		if !errors.Is(err, want) || st.Code() != code || e.Field != "image" || e.RetryAfter != 3*time.Second || e.Provider != "here" || e.Retryable != transient[want] || e.Unreached {
 			t.Errorf("%s arrived as %+v, status %s", want, e, st.Code())
 		}
-		if text := err.Error(); !strings.Contains(text, "IaCProviderRunner.JobStatus: the plugin's words") {
+		var ps sdk.Problems
+		if !errors.As(err, &ps) || len(ps) != 2 || ps[1] != (sdk.Problem{Field: "cpu", Message: "is too much", Code: want}) {
+			t.Errorf("%s: its problems are %+v", want, ps)
+		}
+		if text := err.Error(); !strings.HasSuffix(text, "image: IaCProviderRunner.JobStatus: the plugin's words: isn't there; cpu: is too much (IMAGE_GONE of theirs.example.com)") {
 			t.Errorf("%s: %s", want, text)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 0)

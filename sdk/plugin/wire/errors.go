@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc/codes"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/windlass-run/windlass/sdk"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/providerpb"
@@ -185,8 +187,9 @@ func ended(ctx context.Context) error {
 }
 
 // Status returns err as the error of a gRPC call whose context is ctx, with
-// windlass.provider.v1.Error as its detail. What failed because the caller left or
-// its time is over is not retryable.
+// windlass.provider.v1.Error as its detail, and, for hosts that aren't ours, ErrorInfo,
+// BadRequest and RetryInfo of google.rpc behind it. What failed because the caller left
+// or its time is over is not retryable.
 func Status(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -195,12 +198,15 @@ func Status(ctx context.Context, err error) error {
 	if ended(ctx) != nil {
 		m.Retryable = false
 	}
-	st := status.New(codes.Code(m.GetCode()), clip(err.Error(), maxWords))
-	with, failed := st.WithDetails(m)
-	if failed != nil {
-		return st.Err()
+	st := &rpcstatus.Status{Code: m.GetCode(), Message: clip(err.Error(), maxWords)}
+	for _, d := range append([]proto.Message{m}, standardDetails(m)...) {
+		detail := &anypb.Any{}
+		// The same error has the same bytes each time.
+		if anypb.MarshalFrom(detail, d, proto.MarshalOptions{Deterministic: true}) == nil {
+			st.Details = append(st.Details, detail)
+		}
 	}
-	return with.Err()
+	return status.ErrorProto(st)
 }
 
 // FromStatus returns the error of a gRPC call that ctx was given to as the contract's:
@@ -209,9 +215,10 @@ func Status(ctx context.Context, err error) error {
 // The caller's own cancel or deadline is never retryable. Where the other side's code
 // proves nothing, it becomes that of the caller's own end, which errors.Is finds.
 //
-// A status without the detail comes from gRPC itself, or from a plugin that knows no
-// more: its code counts, but for ResourceExhausted, which is how gRPC refuses a message
-// that is too long, at either end; it proves nothing, and becomes Internal.
+// A status without the detail comes from a plugin that isn't made with our SDK, whose
+// google.rpc details are read (StandardOf), or from gRPC itself: its code counts, but for
+// ResourceExhausted without any detail, which is how gRPC refuses a message that is too
+// long, at either end; it proves nothing, and becomes Internal.
 func FromStatus(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
@@ -236,19 +243,28 @@ func FromStatus(ctx context.Context, op string, err error) error {
 			return worded(e, text)
 		}
 	}
+	details := StandardOf(st)
 	e, r := &sdk.Error{Code: code(int32(st.Code())), Op: op}, &remote{st: st, text: plain(st.Message())}
 	e.Err = r
 	if r.text == "" {
 		r.text = st.Code().String()
 	}
+	r.text = details.Text(r.text)
+	if len(details.Problems) > 0 {
+		r.causes = append(r.causes, details.Problems)
+	}
 	switch {
 	case own != nil && unclear(e.Code):
 		e.Code = sdk.CodeOf(own)
-		r.text, r.causes = own.Error()+": "+r.text, []error{own}
-	case e.Code == sdk.ResourceExhausted:
+		r.text, r.causes = own.Error()+": "+r.text, append(r.causes, own)
+	case e.Code == sdk.ResourceExhausted && details.Empty():
 		e.Code = sdk.Internal
 	default:
-		e.Retryable = own == nil && (e.Code == sdk.Unavailable || e.Code == sdk.DeadlineExceeded)
+		e.Retryable = e.Code == sdk.Unavailable || e.Code == sdk.DeadlineExceeded
+	}
+	details.Apply(e)
+	if own != nil {
+		e.Retryable = false
 	}
 	return e
 }
