@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -32,6 +34,17 @@ import (
 // request is the one of then, and what the plugin answered means the same.
 // TestReleasedPublished of sdk/plugin/wire is the other direction.
 func TestReleasedPlugin(t *testing.T) {
+	if *dial != "" {
+		conn, err := grpc.NewClient("unix:"+*dial, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		drivePublished(t, conn)
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		return
+	}
 	files, err := filepath.Glob("../../../proto/released/*/published.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no releases: %v", err)
@@ -51,6 +64,9 @@ func TestReleasedPlugin(t *testing.T) {
 		}
 	}
 }
+
+// dial has the host ask a plugin that records it, for scripts/record.
+var dial = flag.String("dial", "", "ask the plugin on that `socket`")
 
 // oldCall is a call as it was recorded: see proto/released/README.md.
 type oldCall struct {

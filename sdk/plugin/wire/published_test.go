@@ -4,17 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"iter"
+	"net"
 	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin"
 	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
+	"github.com/windlass-run/windlass/sdk/plugin/wire"
 )
 
 // publishedCalls is the file of a release with the calls of the published packages.
@@ -24,6 +28,12 @@ const publishedCalls = "published.json"
 // them: today's plugin answers the host of then as its own did. TestReleasedPlugin of
 // internal/pluginhost/iac is the other direction.
 func TestReleasedPublished(t *testing.T) {
+	if *record != "" {
+		if *listen != "" {
+			recordPublished(t, filepath.Join(releases, *record, publishedCalls))
+		}
+		return
+	}
 	files, err := filepath.Glob(filepath.Join(releases, "*", publishedCalls))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no releases: %v", err)
@@ -37,26 +47,112 @@ func TestReleasedPublished(t *testing.T) {
 	}
 }
 
+// listen is where the plugin waits for the host whose calls are recorded.
+var listen = flag.String("listen", "", "with -record: serve the plugin on that `socket` to one host, and write what it calls")
+
+// recordPublished serves the plugin to the host that drivePublished of
+// internal/pluginhost/iac is, and writes its calls when it has left.
+func recordPublished(t *testing.T, file string) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", *listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{}
+	left := make(left)
+	g := grpc.NewServer(append(wire.ServerOptions(), grpc.UnaryInterceptor(r.unary), grpc.StreamInterceptor(r.stream), grpc.StatsHandler(left))...)
+	s := registerElder(t, g)
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(l) }()
+	select {
+	case <-left:
+	case <-time.After(time.Minute):
+		t.Error("no host came and left")
+	}
+	g.Stop()
+	if err := errors.Join(<-served, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if !t.Failed() {
+		writeCalls(t, file, r.calls)
+	}
+}
+
+// left is closed when a connection ends.
+type left chan struct{}
+
+func (left) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (left) HandleRPC(context.Context, stats.RPCStats)                         {}
+func (left) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+func (l left) HandleConn(_ context.Context, s stats.ConnStats) {
+	if _, ok := s.(*stats.ConnEnd); ok {
+		close(l)
+	}
+}
+
+// unary and stream note calls at the plugin's end.
+func (r *recorder) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	c := r.begin(info.FullMethod)
+	r.note(&c.Requests, req)
+	res, err := next(ctx, req)
+	if err != nil {
+		r.failed(c, err)
+		return nil, err
+	}
+	r.note(&c.Replies, res)
+	return res, nil
+}
+
+func (r *recorder) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	c := r.begin(info.FullMethod)
+	err := next(srv, &recordedEnd{ServerStream: s, r: r, c: c})
+	r.failed(c, err)
+	return err
+}
+
+type recordedEnd struct {
+	grpc.ServerStream
+	r *recorder
+	c *recorded
+}
+
+func (s *recordedEnd) SendMsg(m any) error {
+	s.r.note(&s.c.Replies, m)
+	return s.ServerStream.SendMsg(m)
+}
+
+func (s *recordedEnd) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if err == nil {
+		s.r.note(&s.c.Requests, m)
+	}
+	return err
+}
+
 func serveElder(t *testing.T) *grpc.ClientConn {
 	t.Helper()
-	e := &elder{t: t}
-	d := sdk.Driver{Kind: "elder", Capabilities: sdk.CapabilitiesOf[*elder](), Guarantees: e.Info().Guarantees, Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
-		e.wants("config", string(r.Config), `{"region":"é"}`)
-		return e, nil
-	}}
 	var s *plugin.Server
-	conn := plugintest.Serve(t, func(r grpc.ServiceRegistrar) {
-		var err error
-		if s, err = plugin.Register(r, d, plugin.WithStateDir(t.TempDir()), plugin.WithManifest(plugin.Manifest{Name: "elder", Version: "1.2.3", Author: "me", Description: "Does it."})); err != nil {
-			t.Fatal(err)
-		}
-	})
+	conn := plugintest.Serve(t, func(r grpc.ServiceRegistrar) { s = registerElder(t, r) })
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return conn
+}
+
+func registerElder(t *testing.T, r grpc.ServiceRegistrar) *plugin.Server {
+	t.Helper()
+	e := &elder{t: t}
+	d := sdk.Driver{Kind: "elder", Capabilities: sdk.CapabilitiesOf[*elder](), Guarantees: e.Info().Guarantees, Open: func(_ context.Context, r sdk.OpenRequest) (sdk.Provider, error) {
+		e.wants("config", string(r.Config), `{"region":"é"}`)
+		return e, nil
+	}}
+	s, err := plugin.Register(r, d, plugin.WithStateDir(t.TempDir()), plugin.WithManifest(plugin.Manifest{Name: "elder", Version: "1.2.3", Author: "me", Description: "Does it."}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // elder is a provider that has all that the published wire has a place for. It wants to

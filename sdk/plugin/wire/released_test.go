@@ -293,12 +293,18 @@ func (r *recorder) note(to *[][]byte, m any) {
 	*to = append(*to, b)
 }
 
+func (r *recorder) failed(c *recorded, err error) {
+	if st, ok := status.FromError(err); err != nil && ok {
+		c.Status, _ = proto.MarshalOptions{Deterministic: true}.Marshal(st.Proto())
+	}
+}
+
 func (r *recorder) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	c := r.begin(method)
 	r.note(&c.Requests, args)
 	err := r.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
-	if st, ok := status.FromError(err); err != nil && ok {
-		c.Status, _ = proto.MarshalOptions{Deterministic: true}.Marshal(st.Proto())
+	if err != nil {
+		r.failed(c, err)
 		return err
 	}
 	r.note(&c.Replies, reply)
