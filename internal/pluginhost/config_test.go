@@ -96,6 +96,10 @@ func TestPublishedPluginConfigIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", own, err, want)
 		}
 	}
+	y = newYard(t, "published", nil)
+	if _, err := y.tryOpen(sdk.OpenRequest{Config: json.RawMessage(`{"plugin": {"region": "refused"}}`)}); err == nil || !strings.HasSuffix(err.Error(), "it was told what stands under config.plugin of the provider") {
+		t.Errorf("without a config of the entry: %v", err)
+	}
 }
 
 // TestRequiredByTheEntry: a member that the plugin requires and its entry has isn't asked of

@@ -1,7 +1,7 @@
 package pluginhost
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -365,8 +365,11 @@ func from(err error, r Request) error {
 	if r.Plugin.Config != nil {
 		at = append(at, fmt.Sprintf("plugins.%s.config (%s)", r.Plugin.Name, r.Plugin.Where("config")))
 	}
-	if !bytes.Equal(r.Told, r.Plugin.Config) {
+	if string(r.Told) != cmp.Or(string(r.Plugin.Config), "{}") {
 		at = append(at, "config.plugin of the provider")
+	}
+	if len(at) == 0 {
+		return err // it was told nothing
 	}
 	out := *e
 	out.Err = fmt.Errorf("%w; it was told what stands under %s", e.Err, strings.Join(at, " and "))
