@@ -13,9 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
+	"github.com/windlass-run/windlass/sdk/plugin/wire"
 )
 
 const patience = time.Minute
@@ -108,6 +113,31 @@ func TestPluginCrashesMidCall(t *testing.T) {
 	}
 	if strings.Contains(y.log.String(), "canary") {
 		t.Error("the log has what is to be redacted")
+	}
+}
+
+// closing is a connection that its host has closed.
+type closing struct{ grpc.ClientConnInterface }
+
+func (closing) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	return status.Error(codes.Canceled, "grpc: the client connection is closing")
+}
+
+// TestPluginEndsBeforeItsCall: when the host has seen a process's end before a call did, the
+// call ends by that too, and not as if its caller had cancelled it.
+func TestPluginEndsBeforeItsCall(t *testing.T) {
+	done := make(chan struct{})
+	close(done)
+	conn := pluginhost.Watched(&pluginhost.Lease{Conn: closing{}, Done: done, Why: func() error { return errors.New("exit status 4") }, Doubt: func() {}}, "fake")
+	err := wire.FromStatus(t.Context(), "job status", conn.Invoke(t.Context(), "/x/JobStatus", nil, nil))
+	var e *sdk.Error
+	if !errors.As(err, &e) || e.Code != sdk.Unavailable || e.ID != pluginhost.ErrEnded || !e.Retryable || !strings.Contains(err.Error(), "exit status 4") {
+		t.Errorf("the call ended with %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := wire.FromStatus(ctx, "job status", conn.Invoke(ctx, "/x/JobStatus", nil, nil)); sdk.CodeOf(err) != sdk.Canceled {
+		t.Errorf("the caller's own cancel: %v", err)
 	}
 }
 

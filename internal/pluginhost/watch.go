@@ -99,7 +99,12 @@ func (w watched) judge(ctx context.Context, method string, err error) error {
 	if err == nil || len(st.Details()) > 0 {
 		return err // the plugin itself has answered
 	}
-	switch st.Code() {
+	code := st.Code()
+	if code == codes.Canceled && ctx.Err() == nil {
+		// Its host closes the connection to a process that has ended, and may be first.
+		code = codes.Unavailable
+	}
+	switch code {
 	case codes.Unavailable:
 		w.l.Doubt()
 		select {
