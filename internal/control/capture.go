@@ -27,6 +27,10 @@ type capture struct {
 	once   sync.Once
 	done   chan struct{} // closed with the capture
 
+	mu sync.Mutex
+	// watch is what the job's end starts, nil once it has.
+	watch func()
+
 	// unsaved is done once the user knows that the disk doesn't take output.
 	unsaved sync.Once
 
@@ -59,7 +63,38 @@ func (r *runner) startCapture(ctx context.Context, h sdk.JobHandle) {
 }
 
 // jobEnded tells the capture that no more output is made.
-func (c *capture) jobEnded(sdk.JobState) { c.once.Do(func() { close(c.ended) }) }
+func (c *capture) jobEnded(sdk.JobState) {
+	c.once.Do(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		close(c.ended)
+		if c.watch != nil {
+			go c.watch()
+			c.watch = nil
+		}
+	})
+}
+
+// atEnd starts watch in the background once the job is over. Until then undo takes it
+// back; it reports whether it did.
+func (c *capture) atEnd(watch func()) (undo func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.ended:
+		go watch()
+		return func() bool { return false }
+	default:
+	}
+	c.watch = watch
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		waits := c.watch != nil
+		c.watch = nil
+		return waits
+	}
+}
 
 // stop ends the capture without an end of the log, and waits for it.
 func (c *capture) stop() {
@@ -226,6 +261,8 @@ func (c *capture) copy(ctx context.Context, logger sdk.JobLogger, settle sdk.Log
 type quietWatch struct {
 	over chan struct{}
 	free context.CancelFunc
+	// undo takes the watch back while it hasn't begun; gone is closed with one that has.
+	undo func() bool
 	gone chan struct{}
 	// unread: no look came after the job's end. It is set before over is closed.
 	unread bool
@@ -258,7 +295,9 @@ func (q *quietWatch) settled() bool {
 
 func (q *quietWatch) stop() {
 	q.free()
-	<-q.gone
+	if !q.undo() {
+		<-q.gone
+	}
 }
 
 func (c *capture) quietAfterEnd(ctx context.Context, cancel context.CancelFunc, k *keepUp, settle sdk.LogSettle) *quietWatch {
@@ -266,16 +305,12 @@ func (c *capture) quietAfterEnd(ctx context.Context, cancel context.CancelFunc, 
 	q := &quietWatch{over: make(chan struct{}), free: free, gone: make(chan struct{})}
 	logs := c.r.back.Info().Guarantees.Logs
 	clock := c.r.e.clock
-	go func() {
+	if logs.EndProven {
+		q.undo = func() bool { return true }
+		return q
+	}
+	q.undo = c.atEnd(func() {
 		defer close(q.gone)
-		if logs.EndProven {
-			return
-		}
-		select {
-		case <-c.ended:
-		case <-wctx.Done():
-			return
-		}
 		start := clock.Now()
 		for {
 			now := clock.Now()
@@ -294,7 +329,7 @@ func (c *capture) quietAfterEnd(ctx context.Context, cancel context.CancelFunc, 
 				return
 			}
 		}
-	}()
+	})
 	return q
 }
 

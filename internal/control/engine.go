@@ -423,6 +423,11 @@ func (e *Engine) warn(run sdk.ID, format string, args ...any) {
 // stop frees it.
 func (e *Engine) after(ctx context.Context, d time.Duration) (done <-chan struct{}, stop func()) {
 	ch := make(chan struct{})
+	if e.clock == sdk.SystemClock() {
+		// Its timers need no goroutine of their own, and each run has one set.
+		timer := time.AfterFunc(d, func() { close(ch) })
+		return ch, func() { timer.Stop() }
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	e.wg.Add(1)
 	go func() {

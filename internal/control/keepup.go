@@ -14,18 +14,21 @@ import (
 const syncEvery = time.Second
 
 // keepUp appends to a writer, and makes what was appended durable soon after,
-// also when nothing more comes. What readers see is the writer's own care.
+// also when nothing more comes. What readers see is the writer's own care. While nothing
+// is to be made durable it has no goroutine: of thousands of jobs most are silent.
 type keepUp struct {
-	c    *capture
-	w    *joblog.Writer
-	wake chan struct{}
-	free context.CancelFunc
-	gone chan struct{}
+	c *capture
+	w *joblog.Writer
+	// begin syncs until there is nothing to be made durable, or free is called.
+	begin func()
+	free  context.CancelFunc
+	wg    sync.WaitGroup
 
 	mu sync.Mutex
-	// unsynced: something was appended since the last sync began.
-	unsynced bool
-	lastItem time.Time
+	// unsynced: something was appended since the last sync began; busy: a goroutine
+	// is at it.
+	unsynced, busy bool
+	lastItem       time.Time
 	// lastLook is the last look that found nothing; looked is told of each.
 	lastLook time.Time
 	looked   chan struct{}
@@ -33,17 +36,15 @@ type keepUp struct {
 
 func newKeepUp(ctx context.Context, c *capture, w *joblog.Writer) *keepUp {
 	ctx, free := context.WithCancel(context.WithoutCancel(ctx))
-	k := &keepUp{c: c, w: w, wake: make(chan struct{}, 1), looked: make(chan struct{}, 1), free: free, gone: make(chan struct{})}
-	go func() {
-		defer close(k.gone)
-		k.loop(ctx)
-	}()
+	k := &keepUp{c: c, w: w, looked: make(chan struct{}, 1), free: free}
+	k.begin = func() { k.loop(ctx) }
 	return k
 }
 
+// stop ends the syncing in the background. Nothing may be appended any more.
 func (k *keepUp) stop() {
 	k.free()
-	<-k.gone
+	k.wg.Wait()
 }
 
 func (k *keepUp) last(since time.Time) time.Time {
@@ -90,30 +91,28 @@ func (k *keepUp) append(it sdk.LogItem) error {
 	if it.Entry != nil || it.Gap != nil {
 		k.lastItem = now
 	}
-	if !k.unsynced {
-		k.unsynced = true
-		select {
-		case k.wake <- struct{}{}:
-		default:
-		}
+	k.unsynced = true
+	if !k.busy {
+		k.busy = true
+		k.wg.Go(k.begin)
 	}
 	return nil
 }
 
 func (k *keepUp) loop(ctx context.Context) {
-	for {
-		select {
-		case <-k.wake:
-		case <-ctx.Done():
+	for k.c.r.e.clock.Sleep(ctx, syncEvery) == nil {
+		if k.sync() && k.rest() {
 			return
 		}
-		for clean := false; !clean; {
-			if k.c.r.e.clock.Sleep(ctx, syncEvery) != nil {
-				return
-			}
-			clean = k.sync()
-		}
 	}
+}
+
+// rest reports whether nothing came since the last sync began.
+func (k *keepUp) rest() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.busy = k.unsynced
+	return !k.busy
 }
 
 // sync makes durable what was appended, and reports whether it did. Nothing
