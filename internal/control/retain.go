@@ -59,27 +59,23 @@ func (e *Engine) Retain(ctx context.Context, r Retention, actor string) (Retaine
 		return done, fmt.Errorf("%s: %w", op, err)
 	}
 	var errs []error
-	stay := ended[:0:0]
+	stay := ended[:0]
 	for _, run := range ended {
-		end := run.EndedAt
-		if end.IsZero() { // no backend told it
-			end = run.FinishedAt
-		}
-		if r.Logs <= 0 || !end.Before(e.clock.Now().Add(-r.Logs)) {
+		if r.Logs <= 0 || !run.end.Before(e.clock.Now().Add(-r.Logs)) {
 			stay = append(stay, run)
 			continue
 		}
-		errs = append(errs, e.discard(ctx, run, actor, &done))
+		errs = append(errs, e.discard(ctx, run.id, actor, &done))
 	}
-	left, err := e.packAll(ctx, stay, &done)
-	if errs = append(errs, err); r.LogBytes > 0 && err == nil {
+	left, err := e.packAll(ctx, stay, r.LogBytes > 0, &done)
+	if errs = append(errs, err); err == nil {
 		for _, run := range stay {
-			if left.total <= r.LogBytes {
+			if r.LogBytes <= 0 || left <= r.LogBytes {
 				break
 			}
-			if left.of[run.ID] > 0 {
-				errs = append(errs, e.discard(ctx, run, actor, &done))
-				left.total -= left.of[run.ID]
+			if run.size > 0 {
+				errs = append(errs, e.discard(ctx, run.id, actor, &done))
+				left -= run.size
 			}
 		}
 	}
@@ -89,10 +85,18 @@ func (e *Engine) Retain(ctx context.Context, r Retention, actor string) (Retaine
 	return done, nil
 }
 
+// endedRun is what retention has to know of a run with output: there may be millions.
+type endedRun struct {
+	id  sdk.ID
+	end time.Time
+	// size is what its output takes once it was compressed, in bytes.
+	size int64
+}
+
 // endedWithLogs lists the runs that have ended and have output, oldest first, without
 // those whose objects were kept.
-func (e *Engine) endedWithLogs(ctx context.Context) ([]ledger.Run, error) {
-	var out []ledger.Run
+func (e *Engine) endedWithLogs(ctx context.Context) ([]endedRun, error) {
+	var out []endedRun
 	for id, err := range e.o.Logs.Runs(ctx) {
 		if err != nil {
 			return nil, err
@@ -106,47 +110,45 @@ func (e *Engine) endedWithLogs(ctx context.Context) ([]ledger.Run, error) {
 		case run.Open() || run.Phase == ledger.PhaseKept:
 			continue
 		}
-		run.Spec, run.Settings = nil, nil
-		out = append(out, run)
+		end := run.EndedAt
+		if end.IsZero() { // no backend told it
+			end = run.FinishedAt
+		}
+		out = append(out, endedRun{id: id, end: end})
 	}
 	return out, nil
 }
 
-func (e *Engine) discard(ctx context.Context, run ledger.Run, actor string, done *Retained) error {
+func (e *Engine) discard(ctx context.Context, run sdk.ID, actor string, done *Retained) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := e.Remove(ctx, run.ID, actor)
+	err := e.Remove(ctx, run, actor)
 	if err == nil {
-		done.Removed = append(done.Removed, run.ID)
+		done.Removed = append(done.Removed, run)
 	}
 	return err
 }
 
-// sizes is how much output is left.
-type sizes struct {
-	of    map[sdk.ID]int64
-	total int64
-}
-
-// packAll compresses the output of runs, and measures what it takes then.
-func (e *Engine) packAll(ctx context.Context, runs []ledger.Run, done *Retained) (sizes, error) {
-	s := sizes{of: make(map[sdk.ID]int64, len(runs))}
-	for _, run := range runs {
-		p, err := e.o.Logs.Pack(ctx, run.ID)
+// packAll compresses the output of runs and, where that is asked for, measures what each
+// takes then, and returns what all do.
+func (e *Engine) packAll(ctx context.Context, runs []endedRun, measure bool, done *Retained) (total int64, err error) {
+	for i, run := range runs {
+		p, err := e.o.Logs.Pack(ctx, run.id)
 		done.Packed.Before += p.Before
 		done.Packed.After += p.After
 		if err != nil {
-			return s, err
+			return total, err
 		}
-		n, err := e.o.Logs.Size(run.ID)
-		if err != nil {
-			return s, err
+		if !measure {
+			continue
 		}
-		s.of[run.ID] = n
-		s.total += n
+		if runs[i].size, err = e.o.Logs.Size(run.id); err != nil {
+			return total, err
+		}
+		total += runs[i].size
 	}
-	return s, nil
+	return total, nil
 }
 
 // Prune removes the record of what was finished before a time, and the output that
