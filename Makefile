@@ -4,10 +4,11 @@ SHELL := /bin/bash
 VERSION ?= $(shell bash scripts/version)
 PKG ?= ./...
 BENCH ?= .
+RUNS ?= 1000000
 export FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-compare test-ecosystem test-cluster cluster-up cluster-down release-files release-test release-dry-run vulncheck clean
+.PHONY: help build setup test test-fast test-docker cover lint generate verify cross fuzz bench bench-all bench-day bench-compare test-ecosystem test-cluster cluster-up cluster-down release-files release-test release-dry-run vulncheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,12 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 bench: ## run the benchmarks (BENCH=regexp chooses)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./bench/... ./internal/pluginhost
+
+bench-all: ## run every benchmark once, into bench-results.txt (ARGS='--quick' '--cluster' '--only REGEXP')
+	@bash scripts/bench-all $(ARGS)
+
+bench-day: ## a day of a million runs in simulated time (RUNS=number), and its picture, docs/pictures/day.svg
+	WINDLASS_BENCH_RUNS=$(RUNS) WINDLASS_BENCH_PICTURE=$(CURDIR)/docs/pictures/day.svg go test -run '^TestDay$$' -count 1 -v -timeout 3h ./bench
 
 bench-compare: ## compare short benchmarks with the merge base (BASE=commit)
 	@bash scripts/bench-compare

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -134,16 +133,6 @@ func (k *kubeBench) calls() int {
 		n += count
 	}
 	return n
-}
-
-// cpuTime is the processor time of this process so far, the gate's among it.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkKubernetesInFlight has a thousand Jobs in flight on a real API server without
