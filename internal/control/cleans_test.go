@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -43,6 +44,8 @@ func TestCleansTakeTurns(t *testing.T) {
 	const runs, atOnce = 40, 16
 	slow := &slowCleaner{free: make(chan struct{})}
 	w := newWorld(t, func(w *world) {
+		// A call that is given up frees its turn a moment before its cleaner knows.
+		w.back.CallTimeout = time.Minute
 		w.wrap = func(p sdk.Provider) sdk.Provider {
 			slow.JobCleaner, _ = sdk.Of(p, sdk.Cleaner())
 			d, err := sdk.Decorate(p, map[string]any{sdk.Cleaner().String(): slow})
