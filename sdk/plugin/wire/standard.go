@@ -124,7 +124,7 @@ func StandardOf(st *status.Status) Standard {
 		case *errdetails.BadRequest:
 			for _, v := range d.GetFieldViolations() {
 				if len(s.Problems) < maxViolations {
-					s.Problems = append(s.Problems, sdk.Problem{Field: clip(v.GetField(), maxWords), Message: clip(v.GetDescription(), maxWords), Code: code(int32(st.Code()))}) //nolint:gosec // a code is small, and what is none is Unknown
+					s.Problems = append(s.Problems, sdk.Problem{Field: clip(v.GetField(), maxWords), Message: clip(v.GetDescription(), maxWords), Code: code(int32(st.Code()))})
 				}
 			}
 		case *errdetails.RetryInfo:
