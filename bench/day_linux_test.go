@@ -121,7 +121,7 @@ func (d *day) simulate(t *testing.T) {
 		for ; n < due; n++ {
 			all.Go(func() { d.one(t, engine, cloud, n) })
 		}
-		time.Sleep(dayTick)
+		time.Sleep(dayTick) //sleep: inside the bubble, where it takes no time
 		if time.Since(begun) >= next {
 			next += length / daySamples
 			d.sample(t, store, engine, time.Since(begun), &cpu, &seen)
