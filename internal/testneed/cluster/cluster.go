@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,42 @@ func (c *Cluster) Restart(t testing.TB, part string) {
 			return err == nil && status == 200
 		})
 	}
+}
+
+// Import gives the node the image of an archive, as `docker save` and `ctr images export`
+// write them, by the name that the archive has for it.
+func (c *Cluster) Import(t testing.TB, archive string) {
+	t.Helper()
+	// The socket is in the mount namespace of the cluster, which a process of it leads to.
+	socket := fmt.Sprintf("/proc/%d/root/run/containerd/containerd.sock", c.pid(t, "containerd"))
+	ctr := exec.CommandContext(t.Context(), filepath.Join(c.Programs, "deb", "usr", "bin", "ctr"), "-a", socket, "-n", "k8s.io", "images", "import", archive)
+	if out, err := ctr.CombinedOutput(); err != nil {
+		t.Fatalf("import of %s: %v\n%s", archive, err, out)
+	}
+}
+
+// pid is that of a part of the cluster, by its program's name: parts work in a folder of
+// the cluster's own.
+func (c *Cluster) pid(t testing.TB, program string) int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range all {
+		// One that has just ended has neither.
+		name, _ := os.ReadFile(filepath.Join(dir, "comm"))
+		work, _ := os.Readlink(filepath.Join(dir, "cwd"))
+		if strings.TrimSpace(string(name)) == program && work == filepath.Join(c.Dir, "etc") {
+			pid, err := strconv.Atoi(filepath.Base(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	t.Fatalf("no %s works in %s", program, c.Dir)
+	return 0
 }
 
 func (c *Cluster) tell(t testing.TB, verb, part string) {
