@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -116,6 +117,55 @@ func (e *Engine) settleAction(ctx context.Context, run ledger.Run) error {
 	return err
 }
 
+// unsettled is what the row of a change says of which nothing can be told.
+func (e *Engine) unsettled(cause error) ledger.Change {
+	c := ledger.Change{V: ledger.ChangeVersion, State: sdk.StateUnknown, Reason: reason(sdk.ReasonSubmitUnconfirmed),
+		Message: text("its process ended, and what became of it can't be told at the moment: " + strings.ToValidUTF8(cause.Error(), "?"))}
+	e.redact(&c)
+	return c
+}
+
+// mayStillCome reports whether a look that proved nothing came too soon to judge a change of
+// a target that was asked for at a time: a call that nobody waits for any more is carried
+// out all the same, and what it does is there only later. So long as a call may take, and
+// as long as the backend says by the target's status that it is at it, such a look is no
+// end. A clock that was set back by more than that keeps nothing open. seen says what was
+// seen.
+func (e *Engine) mayStillCome(back Backend, target, seen, status string, asked time.Time) error {
+	grace, age := back.callTimeout(), e.clock.Now().Sub(asked)
+	x := &sdk.Error{Code: sdk.Unavailable, Op: "look at " + target, Provider: back.Name, Retryable: true}
+	switch {
+	case age.Abs() < grace:
+		x.RetryAfter = grace - max(age, 0)
+		x.Err = fmt.Errorf("%s, and what was asked for at %s may still come: a call has %s", seen, asked.UTC().Format("15:04:05 UTC"), grace)
+	case underWay(status):
+		x.RetryAfter = changeLook
+		x.Err = fmt.Errorf("%s, and the backend says that it is %s", seen, status)
+	default:
+		return nil
+	}
+	return x
+}
+
+// changeLook is after how long it is worth while to look again at what a backend says it
+// is at.
+const changeLook = 10 * time.Second
+
+// repeatLater is what to do about a change that is refused since nothing can be told yet of
+// the row of an earlier one.
+func repeatLater(run ledger.Run, cause error) string {
+	when := "when the provider answers"
+	if wait := sdk.RetryAfter(cause); wait > 0 {
+		when = "in " + wholeSeconds(wait).String()
+	}
+	return "repeat it " + when + "; `windlass wait " + run.ID.Short() + "` looks until it can be told"
+}
+
+// wholeSeconds rounds a wait up, for people.
+func wholeSeconds(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
+}
+
 // dumbLately reports whether nothing could be told of a change a moment ago.
 func (e *Engine) dumbLately(id sdk.ID) bool {
 	e.mu.Lock()
@@ -131,10 +181,7 @@ func (e *Engine) showUnsettled(ctx context.Context, run ledger.Run, cause error)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelCall)
 	defer cancel()
-	c := ledger.Change{V: ledger.ChangeVersion, State: sdk.StateUnknown, Reason: reason(sdk.ReasonSubmitUnconfirmed),
-		Message: text("its process ended, and what became of it can't be told at the moment: " + strings.ToValidUTF8(cause.Error(), "?"))}
-	e.redact(&c)
-	w := ledger.Write{Run: run.ID, Holder: e.self.ID, Fence: run.Fence, Events: []ledger.NewEvent{{Kind: ledger.KindObserved, Actor: e.o.Actor, Change: c}}}
+	w := ledger.Write{Run: run.ID, Holder: e.self.ID, Fence: run.Fence, Events: []ledger.NewEvent{{Kind: ledger.KindObserved, Actor: e.o.Actor, Change: e.unsettled(cause)}}}
 	if err := e.writeAction(ctx, w); err != nil {
 		e.log.Warn("state not recorded", "run", run.ID, "err", err)
 	}

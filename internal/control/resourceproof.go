@@ -75,32 +75,17 @@ func (c *resourceCall) prove(ctx context.Context, action ResourceAction, op sdk.
 }
 
 // early reports whether a look that proved nothing came too soon to judge a change that was
-// asked for at a time: a call that nobody waits for any more is carried out all the same,
-// and what it makes is there only later. So long as a call may take, and as long as the
-// backend says that it is at it, such a look is no end. A clock that was set back by more
-// than that keeps nothing open.
+// asked for at a time; see Engine.mayStillCome.
 func (c *resourceCall) early(p resourceProof, asked time.Time) error {
 	if p.done || p.final || p.err != nil {
 		return nil
 	}
-	grace, age := c.back.callTimeout(), c.e.clock.Now().Sub(asked)
-	e := &sdk.Error{Code: sdk.Unavailable, Op: "look at " + c.req.target(), Provider: c.back.Name, Retryable: true}
-	switch {
-	case age.Abs() < grace:
-		e.RetryAfter = grace - max(age, 0)
-		e.Err = fmt.Errorf("%s, and what was asked for at %s may still come: a call has %s", p.seen, asked.UTC().Format("15:04:05 UTC"), grace)
-	case p.now != nil && underWay(p.now.Output.Status):
-		e.RetryAfter = changeLook
-		e.Err = fmt.Errorf("%s, and the backend says that it is %s", p.seen, p.now.Output.Status)
-	default:
-		return nil
+	status := ""
+	if p.now != nil {
+		status = p.now.Output.Status
 	}
-	return e
+	return c.e.mayStillCome(c.back, c.req.target(), p.seen, status, asked)
 }
-
-// changeLook is after how long it is worth while to look again at what a backend says it
-// is at.
-const changeLook = 10 * time.Second
 
 // underWay reports whether a resource's status says that a change of it goes on.
 func underWay(status string) bool {
@@ -165,11 +150,6 @@ func (e *Engine) settleResource(ctx context.Context, run ledger.Run) (bool, erro
 		Events: []ledger.NewEvent{{Kind: ledger.KindFinished, Actor: e.o.Actor, Change: ch}}})
 }
 
-// wholeSeconds rounds a wait up, for people.
-func wholeSeconds(d time.Duration) time.Duration {
-	return (d + time.Second - 1).Truncate(time.Second)
-}
-
 // decodeResource is what the row of a change asked for, without its secret values.
 func decodeResource(run ledger.Run) (ResourceRequest, error) {
 	var s resourceSpec
@@ -196,12 +176,8 @@ func (c *resourceCall) settleLeft(ctx context.Context) error {
 		if s == nil || s.Err == nil {
 			continue
 		}
-		when := "when the provider answers"
-		if wait := sdk.RetryAfter(s.Err); wait > 0 {
-			when = "in " + wholeSeconds(wait).String()
-		}
 		return &sdk.Error{Code: sdk.CodeOf(s.Err), Op: "settle earlier change", Provider: c.back.Name, ID: ErrResourceUnconfirmed,
-			RetryAfter: sdk.RetryAfter(s.Err), Remedy: "repeat it " + when + "; `windlass wait " + run.ID.Short() + "` looks until it can be told",
+			RetryAfter: sdk.RetryAfter(s.Err), Remedy: repeatLater(run, s.Err),
 			Err: fmt.Errorf("what became of %s of %s by %s (row %s) can't be told at the moment: %w", run.Action, run.Target, run.Actor, run.ID.Short(), s.Err)}
 	}
 	if len(left) > 0 {

@@ -352,15 +352,23 @@ func (w *WorkloadRuntime) settleOpen(ctx context.Context, back Backend, path sdk
 		return err
 	}
 	for _, run := range rows {
-		if err := w.settleRow(ctx, back, path, run); err != nil {
-			return err
+		err := w.settleRow(ctx, back, path, run)
+		if err == nil {
+			continue
 		}
+		if sdk.RetryAfter(err) > 0 {
+			w.sayUnsettled(ctx, run, err)
+		}
+		return &sdk.Error{Code: sdk.CodeOf(err), Op: "settle earlier change", Provider: back.Name, ID: ErrWorkloadBusy,
+			RetryAfter: sdk.RetryAfter(err), Remedy: repeatLater(run, err),
+			Err: fmt.Errorf("what became of %s by %s (row %s) can't be told at the moment: %w", run.Action, run.Actor, run.ID.Short(), err)}
 	}
 	return nil
 }
 
 // settleRow reads one row's operation back and closes it. A backend that doesn't
-// answer, or that still is at it, leaves it open, and so does a caller who leaves.
+// answer, or that still is at it, leaves it open, and so does a caller who leaves. Where
+// it knows nothing of the operation, that is no end while the call may still come.
 func (w *WorkloadRuntime) settleRow(ctx context.Context, back Backend, path sdk.WorkloadPath, run ledger.Run) error {
 	var set rowSettings
 	if len(run.Settings) > 0 {
@@ -380,8 +388,13 @@ func (w *WorkloadRuntime) settleRow(ctx context.Context, back Backend, path sdk.
 	}
 	tr, err := w.readBack(ctx, back, run.ID, path, generation, run.RequestedAt)
 	if err != nil {
-		return &sdk.Error{Code: sdk.CodeOf(err), Op: "settle earlier change", ID: ErrWorkloadBusy, Remedy: "look with `windlass status " + run.ID.Short() + "`, and repeat the command afterwards",
-			Err: fmt.Errorf("what became of %s by %s (run %s) can't be told at the moment: %w", run.Action, run.Actor, run.ID.Short(), err)}
+		return err
+	}
+	// Who keeps no operations tells no more later on.
+	if tr.State != sdk.OpAccepted && back.Info().Guarantees.Workload.Ops.By != sdk.OpNowhere {
+		if err := w.e.mayStillCome(back, run.Target, w.e.o.Redact(tr.Evidence), "", run.RequestedAt); err != nil {
+			return err
+		}
 	}
 	ch := ledger.Change{V: ledger.ChangeVersion, Finished: true, Detail: map[string]string{"read_back": "true", "evidence": w.e.o.Redact(tr.Evidence)}}
 	switch tr.State {
@@ -396,6 +409,17 @@ func (w *WorkloadRuntime) settleRow(ctx context.Context, back Backend, path sdk.
 		ch.Message = text("its reply was lost, and what became of it can't be told: " + w.e.o.Redact(strings.ToValidUTF8(tr.Evidence, "?")))
 	}
 	return workloadAction{w: w, id: run.ID, by: w.e.o.Actor}.record(ctx, ledger.KindFinished, ch)
+}
+
+// sayUnsettled records, once, why the row of a process that died stays open.
+func (w *WorkloadRuntime) sayUnsettled(ctx context.Context, run ledger.Run, cause error) {
+	if run.State == sdk.StateUnknown {
+		return
+	}
+	a := workloadAction{w: w, id: run.ID, by: w.e.o.Actor}
+	if err := a.record(ctx, ledger.KindObserved, w.e.unsettled(cause)); err != nil {
+		w.e.log.Warn("state not recorded", "run", run.ID, "err", err)
+	}
 }
 
 // settleDead closes the row of a change whose process died, for a recovery. It

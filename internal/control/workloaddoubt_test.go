@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -77,31 +78,41 @@ func (w *world) rowOfTheDead(q ledger.Requested) sdk.ID {
 	return id
 }
 
-// TestWorkloadRowOfTheDead writes the row of a process that was killed, and has a
-// recovery or the next change close it by what the backend tells.
+// TestWorkloadRowOfTheDead writes the row of a process that was killed. A recovery, a look
+// at what was left and the next change each close it by what the backend tells: a change
+// that it has at once, one that it hasn't once the call can't come to anything any more.
 func TestWorkloadRowOfTheDead(t *testing.T) {
-	for _, by := range []string{"recovery", "next change"} {
-		for name, sent := range map[string]bool{"before the call": false, "after the call": true} {
-			t.Run(by+", "+name, func(t *testing.T) {
-				w := newWorld(t)
+	for _, by := range []string{"recovery", "look", "next change"} {
+		for _, when := range []string{"never sent", "sent", "sent late"} {
+			t.Run(by+", "+when, func(t *testing.T) {
+				w := newWorld(t, withCallTime)
 				api := w.live("api", 2)
 				e := w.engine()
-				back, err := fake.NewDriver(w.cloud, w.set).Open(w.ctx(), sdk.OpenRequest{Name: "fake", Clock: w.clock, StateDir: t.TempDir()})
-				if err != nil {
-					t.Fatal(err)
-				}
-				id := w.rowOfTheDead(ledger.Requested{Action: "svc.scale", Target: api.String(), Identity: back.Info().Identity, Settings: []byte(`{"before":{"generation":"1"},"v":1}`)})
-				want := sdk.StateFailed
-				if sent {
-					want = sdk.StateSucceeded
-					s, _ := sdk.Of(back, sdk.WorkloadScales())
-					if _, err := s.ScaleWorkload(w.ctx(), sdk.ScaleWorkloadRequest{Op: sdk.OpRequest{OpID: id, Path: api.Path}, Replicas: 6}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if by == "recovery" {
-					_, err = e.Recover(w.ctx(), "")
+				id, send := w.deadScale(api)
+				if when == "sent" {
+					send()
 				} else {
+					w.scaleMayCome(e, id, api, by)
+				}
+				want := sdk.StateSucceeded
+				switch when {
+				case "sent late":
+					send()
+					w.clock.step(settledAgain) // a recovery doesn't ask all the time
+				case "never sent":
+					want = sdk.StateFailed
+					w.clock.step(2 * callTime)
+				}
+				var err error
+				switch by {
+				case "recovery":
+					_, err = e.Recover(w.ctx(), "")
+				case "look":
+					var settled []control.SettledAction
+					if settled, err = e.SettleActions(w.ctx()); err == nil && (len(settled) != 1 || settled[0].Run.ID != id || settled[0].Err != nil) {
+						t.Errorf("settled %+v", settled)
+					}
+				case "next change":
 					_, err = e.Workloads().Restart(w.ctx(), on(api))
 				}
 				if err != nil {
@@ -117,24 +128,76 @@ func TestWorkloadRowOfTheDead(t *testing.T) {
 	}
 }
 
+// settledAgain is when a recovery asks again for what could not be told.
+const settledAgain = time.Minute
+
+// deadScale leaves the row of a scale whose process was killed before its call, and
+// returns what makes the call after all.
+func (w *world) deadScale(api sdk.Target) (id sdk.ID, send func()) {
+	w.t.Helper()
+	back, err := fake.NewDriver(w.cloud, w.set).Open(w.ctx(), sdk.OpenRequest{Name: "fake", Clock: w.clock, StateDir: w.t.TempDir()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	id = w.rowOfTheDead(ledger.Requested{Action: "svc.scale", Target: api.String(), Identity: back.Info().Identity, Settings: []byte(`{"before":{"generation":"1"},"v":1}`)})
+	return id, func() {
+		w.t.Helper()
+		s, _ := sdk.Of(back, sdk.WorkloadScales())
+		if _, err := s.ScaleWorkload(w.ctx(), sdk.ScaleWorkloadRequest{Op: sdk.OpRequest{OpID: id, Path: api.Path}, Replicas: 6}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// scaleMayCome has a look come before the call of a dead scale can't come to anything any
+// more: the row stays open, says why, and nothing is changed.
+func (w *world) scaleMayCome(e *control.Engine, id sdk.ID, api sdk.Target, by string) {
+	w.t.Helper()
+	why := ""
+	switch by {
+	case "recovery":
+		if _, err := e.Recover(w.ctx(), ""); err != nil {
+			w.t.Fatal(err)
+		}
+	case "look":
+		settled, err := e.SettleActions(w.ctx())
+		if err != nil || len(settled) != 1 || !settled[0].Run.Open() || settled[0].Err == nil || !sdk.IsRetryable(settled[0].Err) {
+			w.t.Fatalf("settled %+v, %v", settled, err)
+		}
+		why = settled[0].Err.Error()
+	case "next change":
+		_, err := e.Workloads().Restart(w.ctx(), on(api))
+		var x *sdk.Error
+		if !errors.As(err, &x) || x.ID != control.ErrWorkloadBusy || x.RetryAfter <= 0 || x.RetryAfter > callTime || !strings.Contains(x.Remedy, "repeat it in ") ||
+			!strings.Contains(err.Error(), "svc.scale by dead@test") {
+			w.t.Fatalf("the next change: %v", err)
+		}
+		why = err.Error()
+	}
+	rows := w.liveRows()
+	if len(rows) != 1 || rows[0].ID != id || !rows[0].Open() || !rows[0].Holder.IsZero() || !strings.Contains(rows[0].Message, "may still come") {
+		w.t.Fatalf("rows %+v", rows)
+	}
+	w.expect(rows[0], sdk.StateUnknown, sdk.ReasonSubmitUnconfirmed)
+	if why != "" && !strings.Contains(why, "may still come: a call has 30s") {
+		w.t.Errorf("it says %s", why)
+	}
+	if n := w.cloud.Calls(fake.OpScaleWorkload) + w.cloud.Calls(fake.OpRestartWorkload); n != 0 {
+		w.t.Errorf("%d changes", n)
+	}
+}
+
 // TestUnansweredLookLeavesRowOpen: what can't be told at the moment is no end. A later
 // change is refused until it can, and then the row gets the truth.
 func TestUnansweredLookLeavesRowOpen(t *testing.T) {
 	w := newWorld(t)
 	api := w.live("api", 2)
 	e := w.engine()
-	back, err := fake.NewDriver(w.cloud, w.set).Open(w.ctx(), sdk.OpenRequest{Name: "fake", Clock: w.clock, StateDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := w.rowOfTheDead(ledger.Requested{Action: "svc.scale", Target: api.String(), Identity: back.Info().Identity, Settings: []byte(`{"before":{"generation":"1"},"v":1}`)})
-	s, _ := sdk.Of(back, sdk.WorkloadScales())
-	if _, err := s.ScaleWorkload(w.ctx(), sdk.ScaleWorkloadRequest{Op: sdk.OpRequest{OpID: id, Path: api.Path}, Replicas: 6}); err != nil {
-		t.Fatal(err)
-	}
+	id, send := w.deadScale(api)
+	send()
 	// The first look shows that the workload is there; those for the change fail.
 	w.cloud.Inject(fake.Fault{Op: fake.OpWorkloadStatus, Kind: fake.FaultReset, Nth: int64(w.cloud.Calls(fake.OpWorkloadStatus)) + 2, Times: 4})
-	_, err = e.Workloads().Restart(w.ctx(), on(api))
+	_, err := e.Workloads().Restart(w.ctx(), on(api))
 	var x *sdk.Error
 	if !errors.As(err, &x) || x.ID != control.ErrWorkloadBusy || x.Remedy == "" || !strings.Contains(err.Error(), "dead@test") {
 		t.Errorf("got %v", err)
