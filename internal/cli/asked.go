@@ -55,12 +55,12 @@ func addAsked(t *fields, r ledger.Run) {
 	asked := viewAsked(r.Spec)
 	for _, k := range sortedKeys(asked) {
 		if k != "v" {
-			addMember(t, "Asked: ", k, asked[k])
+			addMember(t, "Asked", k, asked[k])
 		}
 	}
 	before := viewBefore(r)
 	for _, k := range sortedKeys(before) {
-		addMember(t, "Before: ", k, before[k])
+		addMember(t, "Before", k, before[k])
 	}
 }
 
@@ -133,10 +133,10 @@ func addMember(t *fields, label, path string, v any) {
 		for i, w := range v {
 			words[i] = quoteArg(w)
 		}
-		t.add(label+clean(path), strings.Join(words, " "))
+		t.add(label, path+": "+strings.Join(words, " "))
 	case nil:
 	default:
-		t.add(label+clean(path), fmt.Sprint(v))
+		t.add(label, path+": "+fmt.Sprint(v))
 	}
 }
 

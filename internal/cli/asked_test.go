@@ -39,16 +39,16 @@ func TestStatusOfAChange(t *testing.T) {
 		spec   string
 		lines  []string
 	}{
-		{[]string{"scale", "api", "4"}, "svc.scale", "alpha/main/api", `{"replicas":4}`, []string{"Asked: replicas 4", "Before: desired 2", "Before: generation 1"}},
+		{[]string{"scale", "api", "4"}, "svc.scale", "alpha/main/api", `{"replicas":4}`, []string{"replicas: 4", "desired: 2", "generation: 1"}},
 		{[]string{"restart", "api"}, "svc.restart", "alpha/main/api", `{}`, nil},
 		{[]string{"config", "api", "--set", "LEVEL=config-canary", "--secret", "TOKEN=secret://env/TOKEN", "--unset", "OLD"}, "svc.config", "alpha/main/api",
 			`{"secrets":{"TOKEN":"secret://env/TOKEN"},"set":{"LEVEL":"[redacted]"},"unset":["OLD"]}`,
-			[]string{"Asked: set.LEVEL [redacted]", "Asked: secrets.TOKEN secret://env/TOKEN", "Asked: unset.0 OLD"}},
-		{[]string{"exec", "api", "--", "echo", "a b"}, "svc.exec", "alpha/main/api", `{"command":["echo","a b"]}`, []string{"Asked: command echo 'a b'"}},
+			[]string{"set.LEVEL: [redacted]", "secrets.TOKEN: secret://env/TOKEN", "unset.0: OLD"}},
+		{[]string{"exec", "api", "--", "echo", "a b"}, "svc.exec", "alpha/main/api", `{"command":["echo","a b"]}`, []string{"command: echo 'a b'"}},
 		{[]string{"stop", "api", "--yes"}, "svc.stop", "alpha/main/api", `{}`, nil},
 		{[]string{"start", "-f", file}, "svc.start", "alpha/main/web",
 			`{"deployment":{"command":["serve","a b"],"config":{"LEVEL":"[redacted]"},"env":{"MODE":"[redacted]"},"image":"img:2","name":"web","ports":[{"port":80}],"v":1}}`,
-			[]string{"Asked: deployment.command serve 'a b'", "Asked: deployment.config.LEVEL [redacted]", "Asked: deployment.env.MODE [redacted]", "Asked: deployment.ports.0.port 80"}},
+			[]string{"deployment.command: serve 'a b'", "deployment.config.LEVEL: [redacted]", "deployment.env.MODE: [redacted]", "deployment.ports.0.port: 80"}},
 	} {
 		w.must(0, append([]string{"svc"}, tc.args...)...)
 		id := w.newest()
@@ -68,7 +68,7 @@ func TestStatusOfAChange(t *testing.T) {
 		text := w.must(0, "status", id)
 		words := strings.Join(strings.Fields(strings.ReplaceAll(text, "\n", " | ")), " ")
 		for _, line := range append(tc.lines, "Action "+tc.action+" "+tc.target) {
-			if !strings.Contains(words, "| "+line+" |") {
+			if !strings.Contains(words, line+" |") {
 				t.Errorf("%s: no line %q in\n%s", tc.action, line, text)
 			}
 		}

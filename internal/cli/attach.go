@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
@@ -124,7 +126,7 @@ func (a *attachment) signal(n int, sig os.Signal) {
 		}
 		return
 	}
-	if sig == os.Interrupt && a.f.Streams.InTerminal {
+	if sig == os.Interrupt && a.f.Streams.ErrTerminal {
 		a.f.Streams.midLine.Store(true) // the terminal has shown ^C
 	}
 	wait := a.herald.outage()
@@ -338,13 +340,13 @@ func tellOutcome(s *Streams, run ledger.Run, last *ledger.Attempt) {
 		}
 		s.note("run %s was cancelled%s", short, by)
 	case last != nil && last.Raw[sdk.RawExec] == sdk.ExecNotFound:
-		s.note("run %s: the command wasn't found%s", short, messageWords(run))
+		s.fail("run %s: the command wasn't found%s", short, messageWords(run))
 	case last != nil && last.Raw[sdk.RawExec] == sdk.ExecNotExecutable:
-		s.note("run %s: the command can't be executed%s", short, messageWords(run))
+		s.fail("run %s: the command can't be executed%s", short, messageWords(run))
 	default:
-		s.note("run %s: %s%s", short, stateWords(run), outcomeWords(run))
+		s.fail("run %s: %s%s", short, stateWords(run), outcomeWords(run))
 		if remedy := runRemedy(run); remedy != "" {
-			s.note("  to do: %s", forRun(remedy, run.ID))
+			s.fail("  to do: %s", forRun(remedy, run.ID))
 		}
 	}
 	if run.OOM && run.Reason != sdk.ReasonOOMKilled {
@@ -373,7 +375,17 @@ func outcomeWords(run ledger.Run) string {
 			return messageWords(run)
 		}
 	}
-	return ": " + strings.TrimSuffix(whyWords(run.State, run.Reason), ".") + messageWords(run)
+	return ": " + midSentence(strings.TrimSuffix(whyWords(run.State, run.Reason), ".")) + messageWords(run)
+}
+
+// midSentence is a sentence as it goes on behind other words.
+func midSentence(text string) string {
+	first, n := utf8.DecodeRuneInString(text)
+	second, _ := utf8.DecodeRuneInString(text[n:])
+	if unicode.IsUpper(first) && (unicode.IsLower(second) || second == ' ') {
+		return string(unicode.ToLower(first)) + text[n:]
+	}
+	return text
 }
 
 // messageWords is a run's message without the words that say where it comes

@@ -180,9 +180,13 @@ command: live output, its own exit code, and a Ctrl-C that really ends it.`,
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Jobs:"}, &cobra.Group{ID: groupLive, Title: "Live workloads:"},
 		&cobra.Group{ID: groupKeep, Title: "What stands beside them:"}, &cobra.Group{ID: groupAudit, Title: "Record:"},
 		&cobra.Group{ID: groupSetup, Title: "Set-up:"})
+	u := &usage{f.Streams, map[*cobra.Command]int{}}
+	root.SetUsageFunc(u.write)
+	root.SetHelpFunc(u.help)
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
 			c.GroupID = group
+			u.rank[c] = len(u.rank)
 			root.AddCommand(c)
 		}
 	}

@@ -85,7 +85,7 @@ func TestPs(t *testing.T) {
 func TestStatusSaysWhy(t *testing.T) {
 	w, ids := seeded(t)
 	for name, wants := range map[string][]string{
-		"bad":     {"failed (exit 3)", "a code other than 0", "Provider: Status", `exited\x1b`, "windlass rerun", "windlass logs", "complete"},
+		"bad":     {"failed (exit 3)", "a code other than 0", "Provider says", `Status: exited\x1b`, "windlass rerun", "windlass logs", "complete"},
 		"doubt":   {"unknown (credentials)", "the token has expired", "renew the credentials", "windlass cancel"},
 		"running": {"running", "It runs.", "windlass logs -f", "no process looks after it"},
 	} {

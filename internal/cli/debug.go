@@ -112,7 +112,7 @@ func (o *debugBundleOptions) run(ctx context.Context) error {
 
 // show says what a bundle holds, before it is written.
 func (o *debugBundleOptions) show(v BundleView) error {
-	t := &table{head: []string{"PART", "BYTES", "WHAT"}, flex: 2}
+	t := &table{head: []string{"PART", "BYTES", "WHAT"}, flex: 2, wrap: true}
 	for _, p := range v.Parts {
 		t.add(plain(p.Name), plain(fmt.Sprint(p.Bytes)), plain(p.What))
 	}

@@ -170,7 +170,7 @@ func (o *explainOptions) list(all []Entry) error {
 		}
 		return writeJSON(o.f.Streams.Out, views)
 	}
-	t := &table{head: []string{"ID", "WHAT"}, flex: 1}
+	t := &table{head: []string{"ID", "WHAT"}, flex: 1, wrap: true}
 	for _, e := range all {
 		t.add(plain(e.ID), plain(e.Title))
 	}

@@ -231,16 +231,16 @@ func writeError(s *Streams, err error) {
 	}
 	b := s.describe(err)
 	var out strings.Builder
-	say := func(text string) { fmt.Fprintf(&out, "%s%s\n", s.err(styleRed, prefix), text) }
-	say(clean(b.Message))
+	say := func(text string) { out.WriteString(s.lines(styleRed, stylePlain, clean(text))) }
+	say(b.Message)
 	for _, p := range b.Problems {
-		say("  " + clean(p.String()))
+		say("  " + p.String())
 	}
 	if b.Remedy != "" {
-		say("  to do: " + clean(b.Remedy))
+		say("  to do: " + b.Remedy)
 	}
 	if _, ok := findEntry(b.ID); ok && b.ID != idUsage && b.ID != idInterrupted {
-		say(s.err(styleDim, "  more: windlass explain "+b.ID))
+		out.WriteString(s.lines(styleRed, styleDim, "  more: windlass explain "+b.ID))
 	}
 	s.fresh()
 	_, _ = io.WriteString(s.Err, out.String())
@@ -271,16 +271,38 @@ func asTyped(p sdk.Problem) sdk.Problem {
 // prefix starts every line that Windlass itself says beside a job's output.
 const prefix = "windlass: "
 
+// lines is what Windlass says on stderr, each line behind the prefix: on a terminal
+// broken at blanks, with the rest further in.
+func (s *Streams) lines(mark, words style, text string) string {
+	parts := []string{text}
+	if s.ErrTerminal {
+		columns, _ := s.size()
+		parts = wrapText(text, columns-len(prefix), hang)
+	}
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteString(s.err(mark, prefix) + s.err(words, part) + "\n")
+	}
+	return b.String()
+}
+
+// hang is how much further in the rest of a line stands that was broken.
+const hang = 4
+
 // note says a line on stderr.
-func (s *Streams) note(format string, args ...any) {
+func (s *Streams) note(format string, args ...any) { s.say(stylePlain, stylePlain, format, args...) }
+
+// fail says a line on stderr of what failed.
+func (s *Streams) fail(format string, args ...any) { s.say(styleRed, stylePlain, format, args...) }
+
+func (s *Streams) say(mark, words style, format string, args ...any) {
 	s.fresh()
-	_, _ = fmt.Fprintf(s.Err, prefix+"%s\n", clean(s.redact(fmt.Sprintf(format, args...))))
+	_, _ = io.WriteString(s.Err, s.lines(mark, words, clean(s.redact(fmt.Sprintf(format, args...)))))
 }
 
 // hint says a line on stderr where a person reads it, and nothing in a pipe.
 func (s *Streams) hint(format string, args ...any) {
 	if s.ErrTerminal {
-		s.fresh()
-		_, _ = fmt.Fprintln(s.Err, s.err(styleDim, prefix+clean(s.redact(fmt.Sprintf(format, args...)))))
+		s.say(styleDim, styleDim, format, args...)
 	}
 }

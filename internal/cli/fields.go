@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
 // fields prints names and values, one a line, values in a column.
@@ -26,18 +25,39 @@ func (t *fields) styled(name, value string, st style) {
 	}
 }
 
+// wordsOf adds what a provider says in words of its own. What the message has said
+// already is told of by name alone.
+func (t *fields) wordsOf(says map[string]string, message string) {
+	name := "Provider says"
+	for _, k := range sortedKeys(says) {
+		switch says[k] {
+		case "":
+			continue
+		case message:
+			t.add(name, k+": as the message says")
+		default:
+			t.add(name, k+": "+says[k])
+		}
+	}
+}
+
 func (t *fields) print() error {
 	width := 0
 	for _, r := range t.rows {
-		width = max(width, utf8.RuneCountInString(r.name))
+		width = max(width, cells(r.name))
 	}
 	var b strings.Builder
+	before := ""
 	for _, r := range t.rows {
-		pad := strings.Repeat(" ", width-utf8.RuneCountInString(r.name)+2)
-		b.WriteString(t.s.out(styleBold, r.name) + pad)
-		for i, line := range t.wrap(r.value, width+2) {
+		name := r.name
+		if name == before {
+			name = "" // the rows of one name stand below it
+		}
+		before = r.name
+		b.WriteString(t.s.out(styleBold, name) + strings.Repeat(" ", width-cells(name)+gap))
+		for i, line := range t.wrap(r.value, width+gap) {
 			if i > 0 {
-				b.WriteString("\n" + strings.Repeat(" ", width+2))
+				b.WriteString("\n" + strings.Repeat(" ", width+gap))
 			}
 			b.WriteString(t.s.out(r.style, line))
 		}
@@ -50,27 +70,10 @@ func (t *fields) print() error {
 // wrap breaks a value at blanks so that it fits the terminal; in a pipe a
 // value is one line.
 func (t *fields) wrap(text string, indent int) []string {
-	room := t.s.Width - indent
-	if !t.s.OutTerminal || room < 20 {
-		return []string{text}
+	if room := t.s.Width - indent; t.s.OutTerminal {
+		return wrapText(text, max(room, 1), 0)
 	}
-	return wrapText(text, room)
-}
-
-func wrapText(text string, room int) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
+	return []string{text}
 }
 
 func base64Of(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }

@@ -125,7 +125,7 @@ func (o *ledgerLogOptions) run(ctx context.Context, filter ledger.RunFilter) err
 		return o.listEvents(ctx, store, filter)
 	}
 	views := []RunView{}
-	t := &table{head: []string{"WHEN", "WHO", "ACTION", "ID", "PROVIDER", "OUTCOME", "TARGET"}, flex: 6}
+	t := &table{head: []string{"WHEN", "WHO", "ACTION", "ID", "PROVIDER", "OUTCOME", "TARGET"}, flex: 6, gives: []give{{"WHO", 12}, {"PROVIDER", 10}, {"ACTION", 12}, {"TARGET", 10}, {"PROVIDER", 0}, {"WHO", 8}}}
 	for r, err := range store.Runs(ctx, filter) {
 		if err != nil {
 			return fmt.Errorf("read ledger: %w", err)
@@ -134,8 +134,8 @@ func (o *ledgerLogOptions) run(ctx context.Context, filter ledger.RunFilter) err
 			views = append(views, viewRun(r, nil))
 			continue
 		}
-		t.add(plain(r.RequestedAt.Local().Format("01-02 15:04:05")), plain(shorten(r.Actor, 20)), plain(r.Action), plain(r.ID.Short()),
-			plain(shorten(r.Provider, 14)), cell{stateWords(r), stateStyle(r.State)}, plain(r.Target))
+		t.add(plain(r.RequestedAt.Local().Format("01-02 15:04:05")), plain(r.Actor), plain(r.Action), plain(r.ID.Short()),
+			plain(r.Provider), cell{stateWords(r), stateStyle(r.State)}, plain(r.Target))
 	}
 	if o.json {
 		return writeJSON(o.f.Streams.Out, views)
@@ -181,14 +181,14 @@ func (o *ledgerLogOptions) listEvents(ctx context.Context, store ledger.Store, f
 		list = list[len(list)-filter.Limit:]
 	}
 	views := []ledger.ExportEvent{}
-	t := &table{head: []string{"SEQ", "WHEN", "RUN", "EVENT", "BY", "WHAT"}, flex: 5}
+	t := &table{head: []string{"SEQ", "WHEN", "RUN", "EVENT", "BY", "WHAT"}, flex: 5, gives: []give{{"BY", 10}, {"WHAT", 10}, {"BY", 0}}}
 	for _, e := range list {
 		if o.json {
 			views = append(views, ledger.NewExportEvent(e))
 			continue
 		}
 		t.add(plain(strconv.FormatInt(e.Seq, 10)), plain(e.At.Local().Format("01-02 15:04:05.000")), plain(e.Run.Short()), plain(string(e.Kind)),
-			plain(shorten(e.Actor, 20)), plain(changeWords(e)))
+			plain(e.Actor), plain(changeWords(e)))
 	}
 	if o.json {
 		return writeJSON(o.f.Streams.Out, views)

@@ -68,7 +68,7 @@ func (o *providerLsOptions) run() error {
 	s := o.f.Streams
 	if o.kinds {
 		views := []KindView{}
-		t := &table{head: []string{"KIND", "WHAT"}, flex: 1}
+		t := &table{head: []string{"KIND", "WHAT"}, flex: 1, wrap: true}
 		for _, d := range o.f.Drivers() {
 			views = append(views, KindView{d.Kind, d.Doc})
 			t.add(plain(d.Kind), plain(d.Doc))
@@ -227,42 +227,14 @@ func printChecks(s *Streams, checks []CheckView, asJSON bool) error {
 			return err
 		}
 	} else {
-		for _, c := range checks {
-			mark, st := "ok  ", styleGreen
-			switch {
-			case !c.OK && c.Needed:
-				mark, st = "FAIL", styleRed
-			case !c.OK:
-				mark, st = "none", styleYellow
-			}
-			text := clean(c.Subject) + ": " + clean(c.Name) + detailWords(c.Detail)
-			if _, err := fmt.Fprintf(s.Out, "%s  %s\n", s.out(st, mark), checkLines(s, text)); err != nil {
-				return err
-			}
-			if !c.OK && c.Remedy != "" {
-				if _, err := fmt.Fprintf(s.Out, "      %s\n", checkLines(s, "to do: "+clean(c.Remedy))); err != nil {
-					return err
-				}
-			}
+		if err := s.checks(checks); err != nil {
+			return err
 		}
 	}
 	if bad {
 		return exitError{ExitFaults}
 	}
 	return nil
-}
-
-// checkLines breaks what a check says so that it fits a terminal, below the mark.
-func checkLines(s *Streams, text string) string {
-	const indent = 6
-	return strings.Join((&fields{s: s}).wrap(text, indent), "\n"+strings.Repeat(" ", indent))
-}
-
-func detailWords(d string) string {
-	if d == "" {
-		return ""
-	}
-	return ": " + clean(d)
 }
 
 type providerDescribeOptions struct {
@@ -353,7 +325,7 @@ func (o *providerDescribeOptions) run(ctx context.Context) error {
 	t.add("Runs on", v.Doc)
 	t.add("Identity", v.Identity)
 	t.add("Can", strings.Join(v.Capabilities, ", "))
-	t.styled("Not opened", v.Unopened, styleYellow)
+	t.styled("Not opened", v.Unopened, styleBold)
 	for _, g := range v.Guarantees {
 		t.add(g.Name, g.Value)
 	}
@@ -362,7 +334,7 @@ func (o *providerDescribeOptions) run(ctx context.Context) error {
 		return err
 	}
 	if len(v.Fields) > 0 {
-		tab := &table{head: []string{"FIELD", "HONOURED"}, flex: 1}
+		tab := &table{head: []string{"FIELD", "HONOURED"}, flex: 1, wrap: true}
 		for _, x := range v.Fields {
 			text := x.Values
 			if x.Refused != "" {
@@ -381,7 +353,7 @@ func (o *providerDescribeOptions) run(ctx context.Context) error {
 		if len(list.items) == 0 {
 			continue
 		}
-		tab := &table{head: []string{list.head, "TYPE", "DEFAULT", "WHAT"}, flex: 3}
+		tab := &table{head: []string{list.head, "TYPE", "DEFAULT", "WHAT"}, flex: 3, wrap: true}
 		for _, x := range list.items {
 			tab.add(plain(x.Name), plain(string(x.Type)), plain(x.Default), plain(x.Doc))
 		}

@@ -232,7 +232,8 @@ func (o *psOptions) print(runs []ledger.Run, undriven map[sdk.ID]bool) error {
 		s.hint("nothing runs; windlass ps -a lists ended runs too")
 	}
 	now := o.f.Now()
-	t := &table{head: []string{"RUN", "NAME", "PROVIDER", "STATE", "AGE", "TOOK", "WHAT"}, flex: 6}
+	t := &table{head: []string{"RUN", "NAME", "PROVIDER", "STATE", "AGE", "TOOK", "WHAT"}, flex: 6,
+		gives: []give{{"NAME", 16}, {"PROVIDER", 14}, {"STATE", 28}, {"NAME", 12}, {"TOOK", 0}, {"WHAT", 12}, {"AGE", 0}, {"PROVIDER", 0}, {"NAME", 8}, {"WHAT", 0}, {"NAME", 0}}}
 	named := false
 	for _, r := range runs {
 		named = named || r.Name != ""
@@ -240,7 +241,7 @@ func (o *psOptions) print(runs []ledger.Run, undriven map[sdk.ID]bool) error {
 		if undriven[r.ID] {
 			state += ", nobody looks after it"
 		}
-		t.add(plain(r.ID.Short()), plain(shorten(r.Name, 16)), plain(shorten(r.Provider, 14)), cell{state, stateStyle(r.State)},
+		t.add(plain(r.ID.Short()), plain(r.Name), plain(r.Provider), cell{state, stateStyle(r.State)},
 			plain(age(now.Sub(r.RequestedAt))), plain(took(r.StartedAt, r.EndedAt, now, r.State.Terminal())), plain(commandLine(r)))
 	}
 	if !named {
@@ -280,7 +281,7 @@ func took(start, end, now time.Time, over bool) string {
 	case over:
 		return ""
 	}
-	return span(now.Sub(start).Round(time.Second))
+	return span(now.Sub(start).Truncate(time.Second)) // as age
 }
 
 // span is a duration with a precision that suits it.

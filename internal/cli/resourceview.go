@@ -125,7 +125,7 @@ func printResources(s *Streams, views []ResourceView) error {
 		status, by := plain(v.Status), plain(v.Owner)
 		switch {
 		case !v.Found:
-			status = cell{"not there", styleYellow}
+			status = cell{"not there", styleBold}
 		case v.Owner == "":
 			by = plain("somebody else")
 		}
@@ -177,7 +177,7 @@ func printChange(s *Streams, v ResourceChangeView) error {
 }
 
 func printHealth(s *Streams, views []ResourceHealthView) error {
-	t := &table{head: []string{"NAME", "TYPE", "PROVIDER", "HEALTHY", "WHY"}, flex: 4}
+	t := &table{head: []string{"NAME", "TYPE", "PROVIDER", "HEALTHY", "WHY"}, flex: 4, wrap: true}
 	for _, v := range views {
 		healthy := cell{"yes", styleGreen}
 		if !v.Healthy {

@@ -159,7 +159,7 @@ func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, came map[
 	} else {
 		addAsked(t, r)
 		for _, k := range sortedKeys(came) {
-			addMember(t, "Outcome: ", k, came[k])
+			addMember(t, "Outcome", k, came[k])
 		}
 	}
 	t.add("Requested", stamp(r.RequestedAt)+" by "+r.Actor+", "+ago(now, r.RequestedAt))
@@ -189,18 +189,10 @@ func (o *statusOptions) print(r ledger.Run, attempts []ledger.Attempt, came map[
 			t.add("Launches", fmt.Sprintf("the provider itself started the container %d times", a.Launches))
 		}
 		t.add("Clean-up", cleanupWords(a))
-		for _, k := range sortedKeys(a.Raw) {
-			if a.Raw[k] != "" {
-				t.add("Provider: "+k, a.Raw[k])
-			}
-		}
+		t.wordsOf(a.Raw, r.Message)
 	}
-	for i, n := range nextFor(r, removed) {
-		name := ""
-		if i == 0 {
-			name = "Next"
-		}
-		t.add(name, n)
+	for _, n := range nextFor(r, removed) {
+		t.add("Next", n)
 	}
 	if err := t.print(); err != nil {
 		return err
@@ -216,7 +208,7 @@ func (o *statusOptions) attempts(attempts []ledger.Attempt, now time.Time) error
 	if _, err := fmt.Fprintln(s.Out); err != nil {
 		return err
 	}
-	t := &table{head: []string{"ATTEMPT", "STATE", "PHASE", "EXIT", "TOOK", "OUTPUT", "MESSAGE"}, flex: 6}
+	t := &table{head: []string{"ATTEMPT", "STATE", "PHASE", "EXIT", "TOOK", "OUTPUT", "MESSAGE"}, flex: 6, wrap: true}
 	for _, a := range attempts {
 		code := ""
 		if a.ExitCode != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -106,13 +107,19 @@ func (s *Streams) redact(text string) string {
 type style string
 
 const (
-	stylePlain  style = ""
-	styleBold   style = "1"
-	styleDim    style = "2"
-	styleRed    style = "31"
-	styleGreen  style = "32"
-	styleYellow style = "33"
+	stylePlain style = ""
+	// styleBold is for heads, and for what goes on or wants a look.
+	styleBold style = "1"
+	// styleDim is for what may be left unread.
+	styleDim style = "2"
+	// styleRed is for what failed, styleGreen for what went well. No other colour is
+	// read on every background (ADR 0048), and none says what the words don't.
+	styleRed   style = "31"
+	styleGreen style = "32"
 )
+
+// styles are all of them.
+func styles() []style { return []style{stylePlain, styleBold, styleDim, styleRed, styleGreen} }
 
 // out returns text in a style, where stdout is a terminal that has colour.
 func (s *Streams) out(st style, text string) string {
@@ -146,10 +153,8 @@ func clean(text string) string {
 		case r == '\t':
 			b.WriteByte(' ')
 		case isControl(r):
-			const hex = "0123456789abcdef"
-			b.WriteString(`\x`)
-			b.WriteByte(hex[r>>4&15])
-			b.WriteByte(hex[r&15])
+			q := strconv.QuoteRuneToASCII(r) // '\x1b', '\u202e'
+			b.WriteString(q[1 : len(q)-1])
 		default:
 			b.WriteRune(r)
 		}
@@ -157,7 +162,14 @@ func clean(text string) string {
 	return b.String()
 }
 
-// isControl reports C0, DEL, C1 and the bidirectional overrides.
+// isControl reports C0, DEL, C1, what changes the direction of the text around it, and
+// what ends a line or can't be seen.
 func isControl(r rune) bool {
-	return r < 0x20 || r >= 0x7f && r < 0xa0
+	switch {
+	case r < 0x20, r >= 0x7f && r < 0xa0:
+		return true
+	case r == 0x061c, r == 0x200e, r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		return true
+	}
+	return r == 0x2028 || r == 0x2029 || r == 0xfeff
 }

@@ -222,7 +222,7 @@ func printWorkload(s *Streams, v WorkloadView) error {
 	if _, err := fmt.Fprintln(s.Out); err != nil {
 		return err
 	}
-	t := &table{head: []string{"INSTANCE", "STATE", "READY", "RESTARTS", "WHY"}, flex: 4}
+	t := &table{head: []string{"INSTANCE", "STATE", "READY", "RESTARTS", "WHY"}, flex: 4, wrap: true}
 	for _, in := range v.Instances {
 		ready, why := "no", string(in.Reason)
 		if in.Ready {

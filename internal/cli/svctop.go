@@ -283,11 +283,7 @@ func (o *svcTopOptions) still(ctx context.Context, stream func(context.Context) 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	width := 0
-	if o.f.Streams.OutTerminal {
-		width = o.f.Streams.Width
-	}
-	if err := p.table(t, width).print(o.f.Streams); err != nil {
+	if err := p.table(t).print(o.f.Streams); err != nil {
 		return err
 	}
 	if unknown := p.unknown(t); len(unknown) > 0 {

@@ -221,9 +221,9 @@ func workloadCell(w telemetry.Workload) cell {
 	case c.Rollout == sdk.RolloutFailed:
 		text, st = text+" failed", styleRed
 	case c.Rollout == sdk.RolloutProgressing:
-		text, st = text+" moving", styleYellow
+		text, st = text+" moving", styleBold
 	case c.Ready != nil && c.Desired != nil && *c.Ready < *c.Desired:
-		st = styleYellow
+		st = styleBold
 	}
 	return cell{text, st}
 }
@@ -235,27 +235,21 @@ func instanceCell(in sdk.InstanceStatus, known bool) cell {
 	case in.Ready:
 		return plain("ready")
 	}
-	return cell{clean(string(in.State)), styleYellow}
+	return cell{clean(string(in.State)), styleBold}
 }
 
-// topNameLeast is how much of a name is to be seen: what there is no room for beside
-// it is left out, the traffic first.
-const topNameLeast = 16
-
-// table is the picture as a table; 0 is no bound of its width.
-func (p *picture) table(t *telemetry.Table, width int) *table {
-	out := &table{head: []string{"WORKLOAD", "READY", "CPU", "MEMORY", "IN/s", "OUT/s", "RESTARTS"}, flex: 0, middle: true}
+// table is the picture as a table.
+func (p *picture) table(t *telemetry.Table) *table {
+	out := &table{head: []string{"WORKLOAD", "READY", "CPU", "MEMORY", "IN/s", "OUT/s", "RESTARTS"}, flex: 0}
 	for _, l := range p.lines(t) {
 		out.add(l.cells(0)...)
 		for _, c := range l.children {
 			out.add(c.cells(2)...)
 		}
 	}
-	for _, name := range []string{"OUT/s", "IN/s", "RESTARTS", "MEMORY", "CPU"} {
-		if width == 0 || out.least(topNameLeast) <= width {
-			break
-		}
-		out.drop(slices.Index(out.head, name))
+	// The traffic goes first where there is no room for a name beside it.
+	for _, name := range []string{"OUT/s", "IN/s", "RESTARTS", "MEMORY", "CPU", "READY"} {
+		out.gives = append(out.gives, give{name, 0})
 	}
 	return out
 }
@@ -337,7 +331,7 @@ func (p *picture) frame(t *telemetry.Table, now time.Time) string {
 	width, height := p.s.size()
 	var b strings.Builder
 	// Nothing that goes to a strings.Builder fails.
-	_ = p.table(t, width).write(&b, width, !p.s.NoColor)
+	_ = p.table(t).write(&b, width, !p.s.NoColor)
 	rows := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	var below []string
 	for _, line := range p.unknown(t) {
@@ -345,7 +339,7 @@ func (p *picture) frame(t *telemetry.Table, now time.Time) string {
 	}
 	recent := t.Recent()
 	for _, it := range recent[max(len(recent)-eventLines, 0):] {
-		below = append(below, paint(styleDim, shorten(clean(eventWords(it)), width), !p.s.NoColor))
+		below = append(below, shorten(clean(eventWords(it)), width))
 	}
 	foot := fmt.Sprintf("%s  Ctrl-C ends", now.Format("15:04:05"))
 	if n := t.Lost(); n > 0 {

@@ -2,26 +2,41 @@ package cli
 
 import (
 	"io"
+	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
-// table prints rows in columns. On a terminal it fits the width by shortening
-// one column; in a pipe nothing is cut.
+// table prints rows in columns. On a terminal no line is wider than it: columns give way
+// in the order of gives, then the widest. In a pipe nothing is cut.
 type table struct {
 	head []string
 	rows [][]cell
-	// flex is the column that gives way, -1 for none.
+	// flex is the column that gives way first, -1 for none.
 	flex int
 	// below: where the rows are too long, their last column is put on lines of its own
-	// below them. Then flex is cut in its middle, if need be: names differ at the end.
+	// below them.
 	below bool
-	// middle: flex is cut in its middle, if need be.
-	middle bool
+	// wrap: the last column is prose, of which nothing is cut: it goes on in further lines.
+	wrap bool
+	// gives are what else gives way, in this order.
+	gives []give
 }
 
-// gap is how far columns are apart.
-const gap = 2
+// give lets a column go down to so many cells; 0 leaves it out.
+type give struct {
+	column string
+	to     int
+}
+
+const (
+	// gap is how far columns are apart.
+	gap = 2
+	// flexLeast is what the flexible column keeps while others can give way, columnLeast
+	// what every one keeps before the last are left out, wrapLeast what prose needs.
+	flexLeast   = 16
+	columnLeast = 6
+	wrapLeast   = 30
+)
 
 type cell struct {
 	text  string
@@ -32,46 +47,137 @@ func plain(text string) cell { return cell{clean(text), stylePlain} }
 
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 
-// write prints the table. color paints, width 0 cuts nothing.
-func (t *table) write(w io.Writer, width int, color bool) error {
-	widths := make([]int, len(t.head))
+// column is one column as it is printed.
+type column struct {
+	at    int // in the rows
+	width int
+}
+
+// isName reports whether a column has names, which are cut in their middle.
+func isName(head string) bool {
+	switch head {
+	case "NAME", "WORKLOAD", "TARGET", "INSTANCE", "IMAGE", "PATH", "WHO", "BY", "OWNER", "ID", "SETTING", "CONFIGURED":
+		return true
+	}
+	return false
+}
+
+// natural are all columns, as wide as what stands in them.
+func (t *table) natural() []column {
+	out := make([]column, len(t.head))
 	for i, h := range t.head {
-		widths[i] = utf8.RuneCountInString(h)
+		out[i] = column{i, cells(h)}
 	}
 	for _, r := range t.rows {
 		for i, c := range r {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+			out[i].width = max(out[i].width, cells(c.text))
 		}
 	}
-	cut, below := shorten, false
-	if t.middle {
-		cut = shortenMiddle
+	return out
+}
+
+func widthOf(cols []column) int {
+	total := gap * (len(cols) - 1)
+	for _, c := range cols {
+		total += c.width
 	}
-	if width > 0 && t.flex >= 0 {
-		total := gap * (len(widths) - 1)
-		for _, n := range widths {
-			total += n
-		}
-		if t.below && total > width {
-			last := len(widths) - 1
-			total -= gap + widths[last]
-			widths, cut, below = widths[:last], shortenMiddle, true
-		}
-		if over := total - width; over > 0 {
-			widths[t.flex] = max(widths[t.flex]-over, 8)
+	return total
+}
+
+// fit gives the columns for a width, and whether the last goes below the rows.
+func (t *table) fit(width int) (cols []column, below bool) {
+	cols = t.natural()
+	if width <= 0 || widthOf(cols) <= width {
+		return cols, false
+	}
+	last := len(cols) - 1
+	if t.below {
+		if cols, below = cols[:last], true; widthOf(cols) <= width {
+			return cols, true
 		}
 	}
+	shrink := func(at, least int) {
+		for i := range cols {
+			if over := widthOf(cols) - width; cols[i].at == at && over > 0 {
+				cols[i].width = max(cols[i].width-over, min(cols[i].width, least))
+			}
+		}
+	}
+	least := flexLeast
+	if t.wrap {
+		least = wrapLeast
+	}
+	shrink(t.flex, least)
+	for _, g := range t.gives {
+		at := slices.Index(t.head, g.column)
+		if at < 0 || widthOf(cols) <= width {
+			continue
+		}
+		if g.to > 0 {
+			shrink(at, g.to)
+			continue
+		}
+		cols = slices.DeleteFunc(cols, func(c column) bool { return c.at == at })
+		t.regrow(cols, width)
+	}
+	for widthOf(cols) > width {
+		widest := 0
+		for i := range cols {
+			if cols[i].width > cols[widest].width {
+				widest = i
+			}
+		}
+		switch {
+		case cols[widest].width > columnLeast:
+			cols[widest].width--
+		case len(cols) > 1:
+			cols = cols[:len(cols)-1]
+		default:
+			cols[0].width = width
+		}
+	}
+	return cols, below
+}
+
+// regrow gives the flexible column what a column that was left out has freed.
+func (t *table) regrow(cols []column, width int) {
+	for i := range cols {
+		if cols[i].at == t.flex {
+			cols[i].width = max(cols[i].width, min(cols[i].width+width-widthOf(cols), t.natural()[t.flex].width))
+		}
+	}
+}
+
+// write prints the table. color paints, width 0 cuts nothing.
+func (t *table) write(w io.Writer, width int, color bool) error {
+	cols, below := t.fit(width)
 	var b strings.Builder
-	line := func(cells []cell) {
-		for i, c := range cells[:len(widths)] {
-			text := c.text
-			if width > 0 && i == t.flex {
-				text = cut(text, widths[i])
+	line := func(row []cell) {
+		indent := 0 // of the last column
+		for i, c := range cols {
+			text := row[c.at].text
+			last := i == len(cols)-1
+			if last && t.wrap && width > 0 && c.at == len(t.head)-1 {
+				for j, part := range wrapHard(text, c.width) {
+					if j > 0 {
+						b.WriteString("\n" + strings.Repeat(" ", indent))
+					}
+					b.WriteString(paint(row[c.at].style, part, color))
+				}
+				continue
 			}
-			b.WriteString(paint(c.style, text, color))
-			if i < len(widths)-1 {
-				b.WriteString(strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(text), 0)+gap))
+			if cells(text) > c.width {
+				if isName(t.head[c.at]) {
+					text = shortenMiddle(text, c.width)
+				} else {
+					text = shorten(text, c.width)
+				}
 			}
+			b.WriteString(paint(row[c.at].style, text, color))
+			if !last {
+				b.WriteString(strings.Repeat(" ", c.width-cells(text)+gap))
+			}
+			indent += c.width + gap
 		}
 		b.WriteByte('\n')
 	}
@@ -83,30 +189,13 @@ func (t *table) write(w io.Writer, width int, color bool) error {
 	for _, r := range t.rows {
 		line(r)
 		if last := r[len(r)-1]; below && last.text != "" {
-			b.WriteString(strings.Repeat(" ", 2*gap) + paint(last.style, shorten(last.text, width-2*gap), color) + "\n")
+			for _, part := range wrapHard(last.text, max(width-2*gap, 1)) {
+				b.WriteString(strings.Repeat(" ", 2*gap) + paint(last.style, part, color) + "\n")
+			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// shorten cuts text to n characters, the last of them an ellipsis.
-func shorten(text string, n int) string {
-	if utf8.RuneCountInString(text) <= n {
-		return text
-	}
-	r := []rune(text)
-	return string(r[:max(n-1, 0)]) + "…"
-}
-
-// shortenMiddle cuts text to n characters, one in the middle of them an ellipsis.
-func shortenMiddle(text string, n int) string {
-	r := []rune(text)
-	if len(r) <= n || n < 3 {
-		return shorten(text, n)
-	}
-	head := (n - 1) / 2
-	return string(r[:head]) + "…" + string(r[len(r)-(n-1-head):])
 }
 
 // print writes the table on stdout as it suits it.
@@ -116,22 +205,6 @@ func (t *table) print(s *Streams) error {
 		width = s.Width
 	}
 	return t.write(s.Out, width, s.OutTerminal && !s.NoColor)
-}
-
-// least is the width of the table on which its flexible column has n characters.
-func (t *table) least(n int) int {
-	total := n
-	for i, h := range t.head {
-		if i == t.flex {
-			continue
-		}
-		w := utf8.RuneCountInString(h)
-		for _, r := range t.rows {
-			w = max(w, utf8.RuneCountInString(r[i].text))
-		}
-		total += gap + w
-	}
-	return total
 }
 
 // drop leaves out a column.

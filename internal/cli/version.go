@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -46,8 +47,8 @@ func (o *versionOptions) run() error {
 		return writeJSON(o.f.Streams.Out, v)
 	}
 	commit := ""
-	if v.Commit != "" {
-		commit = ", commit " + shorten(v.Commit, 13)
+	if v.Commit != "" && !strings.Contains(v.Version, v.Commit[:min(len(v.Commit), 12)]) {
+		commit = ", commit " + v.Commit[:min(len(v.Commit), 12)]
 	}
 	_, err := fmt.Fprintf(o.f.Streams.Out, "windlass %s (%s, %s%s)\n", v.Version, v.Go, v.Platform, commit)
 	return err

@@ -245,9 +245,7 @@ func stateStyle(s sdk.JobState) style {
 		return styleGreen
 	case sdk.StateFailed, sdk.StateLost:
 		return styleRed
-	case sdk.StateUnknown, sdk.StateCancelled:
-		return styleYellow
-	case sdk.StateRunning:
+	case sdk.StateUnknown, sdk.StateRunning:
 		return styleBold
 	}
 	return stylePlain

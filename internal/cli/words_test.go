@@ -97,8 +97,8 @@ func TestOutcomeWords(t *testing.T) {
 			Message: "run job: provider d: Error response from daemon: bind source path does not exist: /x"},
 		`: exec: "x": not found`: {State: sdk.StateFailed, Reason: sdk.ReasonInvalidSpec,
 			Message: `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "x": not found: unknown`},
-		": The image could not be fetched: wrong name, missing rights or unreachable registry": {State: sdk.StateFailed, Reason: sdk.ReasonImagePull},
-		": The execution time-out passed and the job was ended for it: ended by SIGTERM":       {State: sdk.StateFailed, Reason: sdk.ReasonTimedOut, Message: "ended by SIGTERM"},
+		": the image could not be fetched: wrong name, missing rights or unreachable registry": {State: sdk.StateFailed, Reason: sdk.ReasonImagePull},
+		": the execution time-out passed and the job was ended for it: ended by SIGTERM":       {State: sdk.StateFailed, Reason: sdk.ReasonTimedOut, Message: "ended by SIGTERM"},
 	} {
 		if got := outcomeWords(r); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -49,7 +49,7 @@ func ResolveRun(ctx context.Context, store ledger.Store, ref string) (ledger.Run
 	}
 	found := append(byName, bySuffix...)
 	if len(found) == 0 {
-		return ledger.Run{}, &sdk.Error{Code: sdk.NotFound, Op: "find run", ID: "run.not-found", Remedy: "`windlass ps -a` lists all runs",
+		return ledger.Run{}, &sdk.Error{Code: sdk.NotFound, Op: "find run", ID: "run.not-found", Remedy: "windlass ps -a lists all runs",
 			Err: fmt.Errorf("no run has the ID, the suffix of %d characters or the name %q", sdk.MinIDSuffix, ref)}
 	}
 	ids := make([]string, len(found))
