@@ -219,6 +219,9 @@ func TestCtrlCTwice(t *testing.T) {
 	if !strings.Contains(term.String(), "windlass status ") {
 		t.Errorf("the terminal doesn't say how to find the run:\n%s", term.String())
 	}
+	if strings.Contains(term.String(), "^Cwindlass") {
+		t.Errorf("what is said stands behind what the terminal shows of the key:\n%s", term.String())
+	}
 	// It is found, and ended, by the next command.
 	out, _ := p.do("ps")
 	if !strings.Contains(out, "stubborn") {

@@ -119,15 +119,15 @@ func (a *attachment) begun(sub control.Submitted, asJSON bool) {
 // signal is called for each signal that asks to end: the first cancels, the
 // second leaves.
 func (a *attachment) signal(n int, sig os.Signal) {
+	if sig == os.Interrupt && a.f.Streams.ErrTerminal {
+		a.f.Streams.midLine.Store(true) // the terminal has shown ^C
+	}
 	if n > 1 {
 		select {
 		case a.quit <- sig:
 		default:
 		}
 		return
-	}
-	if sig == os.Interrupt && a.f.Streams.ErrTerminal {
-		a.f.Streams.midLine.Store(true) // the terminal has shown ^C
 	}
 	wait := a.herald.outage()
 	if wait == "" {

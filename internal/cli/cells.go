@@ -62,7 +62,7 @@ func wrapText(text string, room, hang int) []string {
 	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
 	var lines []string
 	line := indent
-	for _, word := range strings.Fields(text) {
+	for _, word := range wordsOf(text) {
 		if line != indent && cells(line)+1+cells(word) > room {
 			lines = append(lines, line)
 			if len(lines) == 1 {
@@ -76,6 +76,28 @@ func wrapText(text string, room, hang int) []string {
 		line += word
 	}
 	return append(lines, line)
+}
+
+// wordsOf are a text's words. A command of ours is one with the two words behind it, so
+// that it can be copied.
+func wordsOf(text string) []string {
+	var out []string
+	room := 0 // for words of the command at the end of out
+	for word := range strings.FieldsSeq(text) {
+		if room > 0 {
+			out[len(out)-1] += " " + word
+			room--
+		} else {
+			out = append(out, word)
+			if word == "windlass" {
+				room = 2
+			}
+		}
+		if strings.ContainsAny(word[len(word)-1:], ";,:.)") {
+			room = 0
+		}
+	}
+	return out
 }
 
 // wrapHard is wrapText for a column: what is longer than a line is broken too.

@@ -125,7 +125,7 @@ func TestTextIsWrapped(t *testing.T) {
 		if !strings.Contains(text, url) {
 			t.Errorf("the URL is broken: %s", text)
 		}
-		for line := range strings.Lines(strings.ReplaceAll(text, url, "URL")) {
+		for line := range strings.Lines(strings.NewReplacer(url, "URL", "windlass explain code.not-found", "COMMAND").Replace(text)) {
 			if n := cells(strings.TrimSuffix(line, "\n")); n > 40 {
 				t.Errorf("%d cells: %s", n, line)
 			}
@@ -138,6 +138,19 @@ func TestTextIsWrapped(t *testing.T) {
 	}
 	if !strings.Contains(err.String(), "windlass:   to do: look for it in the") || !strings.Contains(err.String(), "\nwindlass:       ") {
 		t.Errorf("%s", err.String())
+	}
+}
+
+// TestCommandsAreNotBroken: a command that is told of stands in one line.
+func TestCommandsAreNotBroken(t *testing.T) {
+	text := "left run b7nk3gqy82 before it was proven to be gone; windlass status b7nk3gqy82 tells; windlass wait, or windlass ps -a"
+	for room := 30; room < 120; room++ {
+		lines := strings.Join(wrapText(text, room, 0), "\n")
+		for _, want := range []string{"windlass status b7nk3gqy82", "windlass wait,", "windlass ps -a"} {
+			if !strings.Contains(lines, want) {
+				t.Errorf("at %d %q is broken:\n%s", room, want, lines)
+			}
+		}
 	}
 }
 
