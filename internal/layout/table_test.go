@@ -98,7 +98,6 @@ var layers = []layer{
 		"internal/discover", "internal/price", "internal/secret", "internal/registry", "internal/control", "internal/keeper", "internal/pluginhost", "internal/sandbox", "internal/runner", "internal/step", "internal/resource", "internal/telemetry"}, never: drivers},
 	{path: "internal/driver/all", may: append([]string{"sdk", "sdk/providertest/fake", "internal/cloud/aws", "internal/cloud/azure", "internal/cloud/gcp"}, driverRows...)},
 
-	{path: "internal/picture", stdOnly: true},
 	{path: "internal/docgen", root: true},
 	{path: "internal/notice", stdOnly: true},
 	{path: "cmd", root: true},
