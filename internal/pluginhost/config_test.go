@@ -26,7 +26,7 @@ func (y *yard) checked(name string) (out []sdk.CheckItem) {
 // TestPluginEntryConfig: what an entry's config has wrong is told with its place by a
 // check, and by whoever opens a provider, who isn't told that it is the provider's.
 func TestPluginEntryConfig(t *testing.T) {
-	y := newYard(t, "", nil, "config:", "  unknown: c", "  evidence: soon", "  capabilities: [JobRunner, Flying]")
+	y := newYard(t, "", nil, "config:", "  nam: c", "  evidence: soon", "  capabilities: [JobRunner, Flying]")
 	file := filepath.Join(y.dir, config.FileName)
 	want := []string{file + `:5:7: plugins.fake.config.nam: is not known (did you mean "name"?)`, file + `:6:17: plugins.fake.config.evidence: "soon" wants a duration such as 90s or 5m`,
 		file + `:7:33: plugins.fake.config.capabilities[1]: "Flying" is none of `}
