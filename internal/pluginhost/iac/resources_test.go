@@ -3,16 +3,24 @@
 package iac_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -20,8 +28,10 @@ import (
 	"github.com/windlass-run/windlass/internal/pluginhost/iac"
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/plugin"
+	"github.com/windlass-run/windlass/sdk/plugin/client"
 	pb "github.com/windlass-run/windlass/sdk/plugin/pluginpb/iacpb"
 	"github.com/windlass-run/windlass/sdk/plugin/plugintest"
+	"github.com/windlass-run/windlass/sdk/plugin/wire"
 )
 
 // mirror is a provider of ours that keeps what it was asked, and answers with all
@@ -29,6 +39,20 @@ import (
 type mirror struct {
 	asked any
 	ops   []sdk.ID
+	// told is where a mirror in a process of its own leaves both after each call.
+	told string
+}
+
+func (m *mirror) keep(r any) error {
+	m.asked = r
+	if m.told == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := errors.Join(gob.NewEncoder(&b).Encode(m.ops), gob.NewEncoder(&b).Encode(r)); err != nil {
+		return err
+	}
+	return os.WriteFile(m.told, b.Bytes(), 0o600)
 }
 
 func (m *mirror) Info() sdk.Info { return sdk.Info{Name: "mirror", Kind: "mirror"} }
@@ -43,25 +67,21 @@ func fullOutput() sdk.ResourceOutput {
 
 func (m *mirror) CreateResource(_ context.Context, r sdk.CreateResourceRequest) (sdk.CreateResourceResult, error) {
 	m.ops, r.OpID = append(m.ops, r.OpID), sdk.ID{}
-	m.asked = r
-	return sdk.CreateResourceResult{Output: fullOutput()}, nil
+	return sdk.CreateResourceResult{Output: fullOutput()}, m.keep(r)
 }
 
 func (m *mirror) ReadResource(_ context.Context, r sdk.ReadResourceRequest) (sdk.ReadResourceResult, error) {
-	m.asked = r
-	return sdk.ReadResourceResult{Output: fullOutput()}, nil
+	return sdk.ReadResourceResult{Output: fullOutput()}, m.keep(r)
 }
 
 func (m *mirror) UpdateResource(_ context.Context, r sdk.UpdateResourceRequest) (sdk.UpdateResourceResult, error) {
 	m.ops, r.OpID = append(m.ops, r.OpID), sdk.ID{}
-	m.asked = r
-	return sdk.UpdateResourceResult{Output: fullOutput()}, nil
+	return sdk.UpdateResourceResult{Output: fullOutput()}, m.keep(r)
 }
 
 func (m *mirror) DeleteResource(_ context.Context, r sdk.DeleteResourceRequest) (sdk.DeleteResourceResult, error) {
 	m.ops, r.OpID = append(m.ops, r.OpID), sdk.ID{}
-	m.asked = r
-	return sdk.DeleteResourceResult{}, nil
+	return sdk.DeleteResourceResult{}, m.keep(r)
 }
 
 func fullDiff() sdk.DiffResourceResult {
@@ -69,24 +89,20 @@ func fullDiff() sdk.DiffResourceResult {
 }
 
 func (m *mirror) DiffResource(_ context.Context, r sdk.DiffResourceRequest) (sdk.DiffResourceResult, error) {
-	m.asked = r
-	return fullDiff(), nil
+	return fullDiff(), m.keep(r)
 }
 
 func (m *mirror) ScaleResource(_ context.Context, r sdk.ScaleResourceRequest) (sdk.ScaleResourceResult, error) {
 	m.ops, r.OpID = append(m.ops, r.OpID), sdk.ID{}
-	m.asked = r
-	return sdk.ScaleResourceResult{Output: fullOutput()}, nil
+	return sdk.ScaleResourceResult{Output: fullOutput()}, m.keep(r)
 }
 
 func (m *mirror) HealthCheckResource(_ context.Context, r sdk.HealthCheckResourceRequest) (sdk.HealthCheckResourceResult, error) {
-	m.asked = r
-	return sdk.HealthCheckResourceResult{Healthy: true, Message: "fine"}, nil
+	return sdk.HealthCheckResourceResult{Healthy: true, Message: "fine"}, m.keep(r)
 }
 
 func (m *mirror) SensitiveKeys(_ context.Context, r sdk.SensitiveKeysRequest) (sdk.SensitiveKeysResult, error) {
-	m.asked = r
-	return sdk.SensitiveKeysResult{Keys: []string{"a", "b"}}, nil
+	return sdk.SensitiveKeysResult{Keys: []string{"a", "b"}}, m.keep(r)
 }
 
 func fullDiagnostics() []sdk.Diagnostic {
@@ -94,8 +110,7 @@ func fullDiagnostics() []sdk.Diagnostic {
 }
 
 func (m *mirror) TroubleshootResource(_ context.Context, r sdk.TroubleshootResourceRequest) (sdk.TroubleshootResourceResult, error) {
-	m.asked = r
-	return sdk.TroubleshootResourceResult{Diagnostics: fullDiagnostics()}, nil
+	return sdk.TroubleshootResourceResult{Diagnostics: fullDiagnostics()}, m.keep(r)
 }
 
 // published opens a driver of ours through the published wire, both ends ours.
@@ -106,6 +121,11 @@ func published(t *testing.T, register func(grpc.ServiceRegistrar), services ...s
 	if err != nil {
 		t.Fatal(err)
 	}
+	return open(t, d)
+}
+
+func open(t *testing.T, d sdk.Driver) sdk.Provider {
+	t.Helper()
 	p, err := d.Open(t.Context(), sdk.OpenRequest{Name: "theirs", Owner: "me", LedgerID: "l", StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -118,10 +138,13 @@ func published(t *testing.T, register func(grpc.ServiceRegistrar), services ...s
 	return p
 }
 
+func mirrorDriver(m *mirror) sdk.Driver {
+	return sdk.Driver{Kind: "mirror", Capabilities: sdk.CapabilitiesOf[*mirror](), Open: func(context.Context, sdk.OpenRequest) (sdk.Provider, error) { return m, nil }}
+}
+
 func served(t *testing.T, m *mirror) func(grpc.ServiceRegistrar) {
 	return func(r grpc.ServiceRegistrar) {
-		s, err := plugin.Register(r, sdk.Driver{Kind: "mirror", Capabilities: sdk.CapabilitiesOf[*mirror](),
-			Open: func(context.Context, sdk.OpenRequest) (sdk.Provider, error) { return m, nil }})
+		s, err := plugin.Register(r, mirrorDriver(m))
 		if err != nil {
 			t.Error(err)
 			return
@@ -135,6 +158,104 @@ func served(t *testing.T, m *mirror) func(grpc.ServiceRegistrar) {
 func TestResourcesRoundTrip(t *testing.T) {
 	m := &mirror{}
 	p := published(t, served(t, m), pb.ResourceDriver_ServiceDesc.ServiceName)
+	roundTrip(t, p, func(any) (any, []sdk.ID) { return m.asked, m.ops }, false)
+}
+
+// TestResourcesRoundTripOverAChild does the same to a plugin in a process of its own, over
+// the published wire and over ours, which carries the ID of a change too.
+func TestResourcesRoundTripOverAChild(t *testing.T) {
+	told := filepath.Join(t.TempDir(), "told")
+	conn := child(t, told)
+	asked := func(like any) (any, []sdk.ID) {
+		b, err := os.ReadFile(told)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := bytes.NewBuffer(b)
+		var ops []sdk.ID
+		got := reflect.New(reflect.TypeOf(like))
+		if err := errors.Join(gob.NewDecoder(in).Decode(&ops), gob.NewDecoder(in).DecodeValue(got)); err != nil {
+			t.Fatal(err)
+		}
+		return got.Elem().Interface(), ops
+	}
+	t.Run("published", func(t *testing.T) {
+		d, err := iac.Driver(iac.Plugin{Kind: "mirror", Conn: conn, Services: []string{pb.ResourceDriver_ServiceDesc.ServiceName, pb.IaCProviderRequired_ServiceDesc.ServiceName}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		roundTrip(t, open(t, d), asked, false)
+	})
+	t.Run("ours", func(t *testing.T) {
+		d, err := client.Driver(t.Context(), conn, sdk.NewIDSource(sdk.SystemClock()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roundTrip(t, open(t, d), asked, true)
+	})
+}
+
+// childVariable names the file of a mirror in a process of its own.
+const childVariable = "WL_MIRROR_TOLD"
+
+func TestMain(m *testing.M) {
+	if told := os.Getenv(childVariable); told != "" {
+		plugin.Serve(mirrorDriver(&mirror{told: told}))
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// child starts this program as a plugin, through go-plugin's own client.
+func child(t *testing.T, told string) *grpc.ClientConn {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childVariable+"="+told)
+	c := goplugin.NewClient(&goplugin.ClientConfig{HandshakeConfig: plugin.Handshake(), Plugins: goplugin.PluginSet{plugin.SetKey: anyHost{}}, Cmd: cmd,
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(), GRPCDialOptions: wire.DialOptions()})
+	t.Cleanup(c.Kill)
+	session, err := c.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := session.Dispense(plugin.SetKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn.(*grpc.ClientConn)
+}
+
+// anyHost wants nothing of a plugin but the connection.
+type anyHost struct {
+	goplugin.NetRPCUnsupportedPlugin
+}
+
+func (anyHost) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error { return nil }
+
+func (anyHost) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	return conn, nil
+}
+
+// allSet finds members that nobody sets, as those of a later release.
+func allSet(t *testing.T, v reflect.Value) {
+	t.Helper()
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); v.Field(i).IsZero() {
+			t.Errorf("%s.%s isn't set", v.Type(), f.Name)
+		} else if f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[time.Time]() {
+			allSet(t, v.Field(i))
+		}
+	}
+}
+
+// roundTrip calls every verb with every field set; asked tells what came of it at the other
+// end, and which IDs its changes had: those of the calls where ids says so.
+func roundTrip(t *testing.T, p sdk.Provider, asked func(like any) (any, []sdk.ID), ids bool) {
+	t.Helper()
 	d, ok := sdk.Of(p, sdk.Resources())
 	if !ok {
 		t.Fatal("there is no ResourceDriver")
@@ -143,17 +264,21 @@ func TestResourcesRoundTrip(t *testing.T) {
 	if !ok {
 		t.Fatal("there is no Troubleshooter")
 	}
+	const changes = 4 // create, update, delete, scale
 	ctx, op := t.Context(), sdk.NewIDSource(sdk.SystemClock()).NewID()
 	spec := sdk.ResourceSpec{Name: "n é", Type: "box", Config: json.RawMessage(`{ "z" : 1e400, "a":[1, 2] }`), Size: "large",
 		Hints: sdk.ResourceHints{CPU: "1", Memory: "2", Storage: "3"}, DependsOn: []string{"x", "y"}}
 	ref := sdk.ResourceRef{Name: "n", Type: "box", ProviderID: "id"}
-	check := func(what string, got, want any, err error, asked any) {
+	for _, v := range []any{spec, ref, fullOutput(), fullDiff(), fullDiff().Changes[0], fullDiagnostics()[0]} {
+		allSet(t, reflect.ValueOf(v))
+	}
+	check := func(what string, got, want any, err error, sent any) {
 		t.Helper()
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s gave\n%+v, %v\nwant\n%+v", what, got, err, want)
 		}
-		if !reflect.DeepEqual(m.asked, asked) {
-			t.Errorf("%s asked\n%+v\nwant\n%+v", what, m.asked, asked)
+		if there, _ := asked(sent); !reflect.DeepEqual(there, sent) {
+			t.Errorf("%s asked\n%+v\nwant\n%+v", what, there, sent)
 		}
 	}
 	created, err := d.CreateResource(ctx, sdk.CreateResourceRequest{OpID: op, Spec: spec})
@@ -174,21 +299,22 @@ func TestResourcesRoundTrip(t *testing.T) {
 	check("sensitive keys", keys.Keys, []string{"a", "b"}, err, sdk.SensitiveKeysRequest{Type: "box"})
 	why, err := tr.TroubleshootResource(ctx, sdk.TroubleshootResourceRequest{Ref: ref, FailureMessage: "it failed"})
 	check("troubleshoot", why.Diagnostics, fullDiagnostics(), err, sdk.TroubleshootResourceRequest{Ref: ref, FailureMessage: "it failed"})
-	// Our server brings an ID of its own to each change.
+	like := sdk.TroubleshootResourceRequest{}
+	_, ops := asked(like)
+	// Where the wire has none, our server brings an ID of its own to each change.
 	seen := map[sdk.ID]bool{}
-	for _, id := range m.ops {
-		if id.IsZero() || seen[id] {
-			t.Errorf("the changes had the IDs %v", m.ops)
+	for _, id := range ops[len(ops)-changes:] {
+		if id.IsZero() || ids != (id == op) || !ids && seen[id] {
+			t.Errorf("the changes had the IDs %v, the calls %v", ops, op)
 		}
 		seen[id] = true
 	}
-	before := len(m.ops)
 	for _, n := range []int{-1, math.MaxInt32 + 1} {
 		if _, err := d.ScaleResource(ctx, sdk.ScaleResourceRequest{OpID: op, Ref: ref, Replicas: n}); !errors.Is(err, sdk.InvalidArgument) {
 			t.Errorf("scale to %d: %v", n, err)
 		}
 	}
-	if len(m.ops) != before {
+	if _, after := asked(like); len(after) != len(ops) {
 		t.Error("a number out of range was sent")
 	}
 }

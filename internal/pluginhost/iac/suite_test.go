@@ -9,14 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/windlass-run/windlass/sdk"
 	"github.com/windlass-run/windlass/sdk/providertest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSuite runs the contract's own suite over the published wire, on plugins that give
 // a log as it is and as it comes, and on one that can't cancel. No check is waived.
