@@ -106,7 +106,7 @@ func TestGitHubExample(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	// The summary, which act shows.
-	if !strings.Contains(out, "### windlass: migrate\n\nRun `") || !strings.Contains(out, "State                               succeeded") {
+	if !strings.Contains(out, "### windlass: migrate\n\nRun `") || !regexp.MustCompile(`\n +State +succeeded\n`).MatchString(out) {
 		t.Errorf("no summary:\n%s", out)
 	}
 }
