@@ -133,9 +133,13 @@ type Host struct {
 	// retired are places whose process is only for those that use it: its program has
 	// changed.
 	retired map[*place]bool
+	// started are the processes that haven't ended, whoever has them.
+	started map[*process]bool
 	closed  bool
-	swept   sync.Once
-	wg      sync.WaitGroup
+	// killed: what is started from now on is killed.
+	killed bool
+	swept  sync.Once
+	wg     sync.WaitGroup
 }
 
 var _ Source = (*Host)(nil)
@@ -159,7 +163,7 @@ type place struct {
 
 // New returns a host that has started nothing yet.
 func New(o Options) *Host {
-	return &Host{o: o.filled(), places: map[[sha256.Size]byte]*place{}, retired: map[*place]bool{}}
+	return &Host{o: o.filled(), places: map[[sha256.Size]byte]*place{}, retired: map[*place]bool{}, started: map[*process]bool{}}
 }
 
 // Process implements Source.
@@ -302,7 +306,7 @@ func (h *Host) ready(ctx context.Context, key [sha256.Size]byte, pl *place, r Re
 		}
 	}
 	began := h.o.Clock.Now()
-	proc, err := start(ctx, &h.o, r.Plugin, r.Env)
+	proc, err := start(ctx, &h.o, r.Plugin, r.Env, h.born)
 	if err != nil {
 		if ctx.Err() == nil {
 			h.mu.Lock()
@@ -496,4 +500,32 @@ func (h *Host) Close() error {
 	h.mu.Unlock()
 	h.wg.Wait()
 	return nil
+}
+
+// Kill ends all processes at once, with what they have started, and waits for none of
+// them: it is for whoever leaves and can't wait for a process that answers nothing. What
+// was being asked of them fails. Close may follow, or be under way.
+func (h *Host) Kill() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed, h.killed = true, true
+	for proc := range h.started {
+		proc.kill()
+	}
+}
+
+// born notes a process that is about to be started, until the function that it returns is
+// called: it has ended.
+func (h *Host) born(proc *process) (ended func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.started[proc] = true
+	if h.killed {
+		proc.kill()
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.started, proc)
+	}
 }
