@@ -192,7 +192,7 @@ func (p *process) current() bool {
 	if want, err := Expected(p.plugin); err != nil || want != "" && want != p.sum {
 		return false
 	}
-	if os.SameFile(info, p.program) && info.Size() == p.program.Size() && info.ModTime().Equal(p.program.ModTime()) {
+	if sameFile(info, p.program) {
 		return true
 	}
 	if sum, err := Sum(p.plugin.Path); err != nil || sum != p.sum {
@@ -200,6 +200,11 @@ func (p *process) current() bool {
 	}
 	p.program = info
 	return true
+}
+
+// sameFile reports whether a file is the one that was seen before, and wasn't written since.
+func sameFile(now, before fs.FileInfo) bool {
+	return os.SameFile(now, before) && now.Size() == before.Size() && now.ModTime().Equal(before.ModTime())
 }
 
 // done is closed when the process has ended.
