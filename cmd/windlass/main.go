@@ -41,6 +41,7 @@ func run(args []string) int {
 	f.OpenStore, f.HasStore, f.OpenSession = openStore, hasStore, w.openSession
 	f.Answers = w.answers
 	f.StartPocket = startPocket
+	f.Kill = w.host.Kill
 	return cli.Main(f, args)
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/config"
@@ -18,6 +19,10 @@ import (
 // keptPlugins: the keeper hosts plugins for commands. On Windows only the process that
 // has started a plugin can speak to it, so each hosts its own.
 const keptPlugins = runtime.GOOS != "windows"
+
+// pluginPatience is how long a command waits for a plugin that has ended again and again,
+// and is soon started again, in place of failing.
+const pluginPatience = 10 * time.Second
 
 func newWiring(red *secret.Redactor, log *slog.Logger) wiring {
 	return wiring{red: red, log: log, host: pluginhost.New(pluginhost.Options{Log: log, Redact: red.Redact, Know: red.Know})}

@@ -59,6 +59,7 @@ func (s stopped) replaced() {
 type started struct {
 	*program
 	out, errs lockedBuffer
+	pid       int
 	signal    func(syscall.Signal)
 	wait      func() int
 }
@@ -71,6 +72,7 @@ func (p *program) start(args ...string) *started {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
+	s.pid = cmd.Process.Pid
 	s.signal = func(sig syscall.Signal) {
 		p.t.Helper()
 		if err := cmd.Process.Signal(sig); err != nil {
@@ -132,6 +134,12 @@ func TestPluginStops(t *testing.T) {
 		}
 		s.replaced()
 	})
+	for _, keeper := range []string{"on", "off"} {
+		t.Run("Ctrl-C twice in a run, keeper "+keeper, func(t *testing.T) {
+			t.Parallel()
+			leavesAtOnce(t, keeper)
+		})
+	}
 	t.Run("in logs", func(t *testing.T) {
 		t.Parallel()
 		p := withPlugin(t, "on")
@@ -181,6 +189,64 @@ func TestPluginStops(t *testing.T) {
 		p.settles()
 		s.replaced()
 	})
+}
+
+// leavesAtOnce leaves a run whose plugin answers nothing. The command ends without waiting
+// for it, a process of its own ends with it, and what is on record is enough to go on from.
+func leavesAtOnce(t *testing.T, keeper string) {
+	p := withPlugin(t, keeper)
+	c := p.start("run", "--on", "stage", "--image", "any", "--", "echo", "up", ";", "hang")
+	testwait.Until(t, soon, "first output", func() bool { return c.out.String() == "up\n" })
+	var pid int
+	if keeper == "on" {
+		pid = p.stop().first
+	} else {
+		pid = c.child()
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	}
+	c.signal(syscall.SIGINT)
+	c.says(soon, "once more leaves at once")
+	<-time.After(300 * time.Millisecond) // closer together they are one wish
+	c.signal(syscall.SIGINT)
+	c.says(soon, "left run ")
+	began := time.Now()
+	if code := c.wait(); code != 130 || time.Since(began) > 3*time.Second {
+		t.Errorf("exit %d, %s after it has left: %s", code, time.Since(began), c.errs.String())
+	}
+	if strings.Contains(c.errs.String(), "close:") {
+		t.Errorf("it says what doesn't matter: %s", c.errs.String())
+	}
+	if keeper == "on" {
+		if !lives(pid) {
+			t.Error("the keeper's process has ended with the command")
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil { // so that nobody waits for the keeper's doubt
+			t.Fatal(err)
+		}
+	}
+	testwait.Until(t, soon, "end of the process that was stopped", func() bool { return !lives(pid) })
+	id := regexp.MustCompile(`left run ([0-9a-z]+)`).FindStringSubmatch(c.errs.String())
+	if out, code := p.do("wait", id[1]); code != 130 {
+		t.Errorf("wait: exit %d: %s", code, out)
+	}
+}
+
+// child waits for the command's one child.
+func (s *started) child() (pid int) {
+	s.t.Helper()
+	testwait.Until(s.t, soon, "the command's child", func() bool {
+		lists, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(s.pid), "task", "*", "children"))
+		for _, list := range lists {
+			if data, err := os.ReadFile(list); err == nil && pid == 0 {
+				pid, _ = strconv.Atoi(strings.TrimSpace(string(data)))
+			}
+		}
+		return pid != 0
+	})
+	return pid
 }
 
 // applying is a command in the middle of making a resource: its row is there, and the call

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/windlass-run/windlass/internal/cli"
 	"github.com/windlass-run/windlass/internal/config"
@@ -63,6 +64,10 @@ func (w wiring) openSession(ctx context.Context, r cli.SessionRequest) (*cli.Ses
 		return nil, err
 	}
 	plugins := w.plugins(r.Config)
+	plugins.Patience = pluginPatience
+	plugins.Waiting = func(name string, wait time.Duration) {
+		r.Warn(sdk.ID{}, fmt.Sprintf("plugin %s has ended again and again; waiting %s until it is started again", name, wait.Round(100*time.Millisecond)))
+	}
 	if r.Config.Keeper && !r.ReadOnly && keptPlugins {
 		if plugins.Source, err = newPluginSource(r); err != nil {
 			return nil, err

@@ -163,9 +163,19 @@ func (a *attachment) see(ctx context.Context) (ledger.Run, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stop(nil)
-	defer a.s.mind(ctx, a.run)()
+	minded := a.s.mind(ctx, a.run)
+	defer func() {
+		stop(nil)
+		over := func() {
+			minded()
+			wg.Wait()
+		}
+		if !a.f.left.Load() {
+			over()
+			return
+		}
+		within(leaveTime, over)
+	}()
 
 	shown := make(chan error, 1)
 	wg.Add(1)
@@ -292,6 +302,7 @@ func (a *attachment) leave() error {
 	case <-a.cancelled:
 	case <-t.C:
 	}
+	a.f.left.Store(true)
 	a.f.Streams.note("left run %s before it was proven to be gone; windlass status %s tells what becomes of it", a.run.Short(), a.run.Short())
 	return exitError{ExitInterrupted}
 }

@@ -4,26 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-// closeTime bounds how long a command may take to release what it holds.
-const closeTime = 15 * time.Second
 
 // Main runs the command line args, without the program's name, and returns the
 // exit code.
 func Main(f *Factory, args []string) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	f.interrupts = &interrupts{handler: endContext(cancel, os.Exit)}
+	f.interrupts = &interrupts{handler: endContext(cancel, f.exit)}
 	defer watchInterrupts(f.interrupts)()
 	if f.Env.Get("GOTRACEBACK") == "" {
-		defer watchQuit(f.Streams, os.Exit)()
+		defer watchQuit(f.Streams, f.exit)()
 	}
 	return run(ctx, f, args)
 }
@@ -40,11 +35,11 @@ func run(ctx context.Context, f *Factory, args []string) int {
 	root.SetErr(f.Streams.Err)
 	cmd, err := root.ExecuteContextC(ctx)
 	err = causeOf(ctx, err)
-	closeCtx, done := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
-	defer done()
-	if cerr := f.close(closeCtx); cerr != nil {
-		f.Streams.note("close: %v", cerr)
+	limit := closeTime
+	if errors.Is(err, errInterrupted) {
+		limit = quitTime
 	}
+	f.release(ctx, limit)
 	var exit exitError
 	if err == nil || errors.As(err, &exit) {
 		return exitCode(err)

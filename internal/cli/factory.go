@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/config"
@@ -77,9 +78,15 @@ type Factory struct {
 	// StartPocket starts the pocket clouds of this program.
 	StartPocket func(ctx context.Context, r PocketRequest) (*PocketClouds, error)
 
+	// Kill ends at once the processes that this one has started for its own use, and waits
+	// for none; nil is none. Jobs aren't among them.
+	Kill func()
+
 	// configFile is the flag --config.
 	configFile string
 	interrupts *interrupts
+	// left: the person at the terminal waits for nothing any more.
+	left atomic.Bool
 	// quietTime is the constant of this name but in tests.
 	quietTime time.Duration
 
@@ -289,6 +296,71 @@ func (s *Session) mind(ctx context.Context, runs ...sdk.ID) (stop func()) {
 	return func() {
 		cancel()
 		wg.Wait()
+	}
+}
+
+// closeTime bounds how long a command may take to release what it holds, quitTime how long
+// one that was interrupted may, and leaveTime one that the person at the terminal has left.
+const (
+	closeTime = 15 * time.Second
+	quitTime  = time.Second
+	leaveTime = 100 * time.Millisecond
+)
+
+// release frees what was opened, within limit. Whoever has left, or signals meanwhile, waits
+// for nobody: what isn't released by then ends with this process, which is what a kill of it
+// does, and whoever comes next goes on from what is on record.
+func (f *Factory) release(ctx context.Context, limit time.Duration) {
+	if f.left.Load() {
+		limit = leaveTime
+	}
+	ctx, cut := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cut()
+	f.interrupts.handle(func(int, os.Signal) { cut() })
+	done := make(chan error, 1)
+	go func() { done <- f.close(ctx) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		f.kill()
+		if limit < closeTime || errors.Is(ctx.Err(), context.Canceled) {
+			// A moment, for what has waited for a process that is gone now.
+			within(leaveTime, func() { <-done })
+			return
+		}
+		err = <-done
+	}
+	if err != nil && !f.left.Load() {
+		f.Streams.note("close: %v", err)
+	}
+}
+
+// kill is Kill, if there is anything to kill.
+func (f *Factory) kill() {
+	if f.Kill != nil {
+		f.Kill()
+	}
+}
+
+// exit ends the process at once, with what it has started for its own use.
+func (f *Factory) exit(code int) {
+	f.kill()
+	os.Exit(code)
+}
+
+// within waits for something, but not longer than a time.
+func within(limit time.Duration, wait func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait()
+	}()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 const quietTime = 10 * time.Second
 
 // herald tells on stderr why a run stands still: once when its provider stops
-// answering, once when it answers again, once for each reason that keeps it from
+// answering or doesn't find the job, once when that is over, once for each reason that keeps it from
 // starting, and why a cancel isn't proven yet.
 type herald struct {
 	f   *Factory
@@ -29,6 +29,8 @@ type herald struct {
 	run ledger.Run
 	// told is the outage that was told of, empty for none.
 	told string
+	// missed: it was told that the job isn't found.
+	missed bool
 	// waits is the reason that was told last why this attempt hasn't started.
 	waits   sdk.Reason
 	waitsOf int
@@ -162,6 +164,15 @@ func (h *herald) see(run ledger.Run) {
 	case now == "" && h.told != "" && !h.unanswered():
 		h.say("run %s: %s answers again", run.ID.Short(), run.Provider)
 		h.told = ""
+	}
+	switch missing := control.Missing(run); {
+	case run.State.Terminal() || missing == h.missed || control.Silent(run): // silence tells nothing of the job
+	case missing:
+		h.say("run %s: %s doesn't find its job: %s", run.ID.Short(), run.Provider, run.Message)
+		h.missed = true
+	default:
+		h.say("run %s: %s finds its job again", run.ID.Short(), run.Provider)
+		h.missed = false
 	}
 	if run.Reason != "" && run.Reason != sdk.ReasonQueued { // a start or a queue that moves on is nothing to tell of
 		h.tellWait()

@@ -55,6 +55,41 @@ func TestSilenceIsTold(t *testing.T) {
 	}
 }
 
+// TestMissingIsTold: that a provider doesn't find a run's job is said once on stderr, and that
+// it finds it again once; status says it in place of "It runs".
+func TestMissingIsTold(t *testing.T) {
+	const message = "not found since 2026-05-04T12:00:00Z, and lost if it isn't found by 2026-05-04T12:01:00Z: read status: no such job"
+	w := newWorld(t)
+	w.engine.script = func(s *scripted, id sdk.ID) {
+		said := func(what string) {
+			testwait.Until(t, soon, what, func() bool { return strings.Contains(w.err.String(), what) })
+		}
+		s.start(id)
+		s.becomes(id, ledger.PhaseRunning, sdk.StateRunning, sdk.ReasonUnknown, message)
+		said("local doesn't find its job: " + message)
+		s.move() // nothing new
+		s.becomes(id, ledger.PhaseRunning, sdk.StateRunning, "", "")
+		said("local finds its job again")
+		s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+	}
+	if got := w.run("run", "--", "true"); got != 0 {
+		t.Errorf("exit %d", got)
+	}
+	w.engine.wg.Wait()
+	for _, part := range []string{"doesn't find its job", "finds its job again"} {
+		if got := strings.Count(w.err.String(), part); got != 1 {
+			t.Errorf("%q stands there %d times:\n%s", part, got, w.err.String())
+		}
+	}
+	r := ledger.Run{State: sdk.StateRunning, Reason: sdk.ReasonUnknown, Message: message, Action: "run"}
+	if why := whyOf(r); !strings.Contains(why, "doesn't find its job") {
+		t.Errorf("why: %s", why)
+	}
+	if next := strings.Join(nextFor(r, false), "; "); strings.Contains(next, "provider check") || !strings.Contains(next, "windlass wait") {
+		t.Errorf("next: %s", next)
+	}
+}
+
 // TestWaitIsTold: why a run hasn't started is said once for each reason on stderr, with
 // the provider's words and what bounds the wait; a queue only when it takes long.
 func TestWaitIsTold(t *testing.T) {

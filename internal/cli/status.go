@@ -263,10 +263,14 @@ func nextFor(r ledger.Run, removed bool) []string {
 		}
 		return append(out, "windlass rerun "+id)
 	}
-	if control.Silent(r) && r.State != sdk.StateUnknown {
+	switch {
+	case control.Missing(r): // it is found again, or lost, by itself
+	case control.Silent(r) && r.State != sdk.StateUnknown:
 		out = append(out, "windlass provider check tells whether the provider answers")
-	} else if remedy := runRemedy(r); remedy != "" && r.Reason != sdk.ReasonQueued {
-		out = append(out, forRun(remedy, r.ID))
+	case r.Reason != sdk.ReasonQueued:
+		if remedy := runRemedy(r); remedy != "" {
+			out = append(out, forRun(remedy, r.ID))
+		}
 	}
 	return append(out, "windlass logs -f "+id, "windlass wait "+id, "windlass cancel "+id)
 }

@@ -109,6 +109,7 @@ func (o *stepRunOptions) run(ctx context.Context) error {
 	case err == nil:
 		return withExit(stepExit(all))
 	case errors.Is(err, errLeft):
+		o.f.left.Store(true)
 		o.left(err, show.remote())
 		return exitError{ExitInterrupted}
 	}

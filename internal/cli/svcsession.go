@@ -96,7 +96,7 @@ func (o *svcExecOptions) passSignals(ctx context.Context, w *control.WorkloadRun
 		case 2:
 			cancel(errInterrupted)
 		default:
-			os.Exit(ExitInterrupted)
+			o.f.exit(ExitInterrupted)
 		}
 	})
 	return ctx, func() {

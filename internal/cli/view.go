@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-run/windlass/internal/control"
 	"github.com/windlass-run/windlass/internal/ledger"
 	"github.com/windlass-run/windlass/sdk"
 )
@@ -194,6 +195,9 @@ func whyWords(state sdk.JobState, reason sdk.Reason) string {
 
 // whyOf says why a row is in its state.
 func whyOf(r ledger.Run) string {
+	if control.Missing(r) {
+		return "The provider doesn't find its job at present; the message has when that ends the run."
+	}
 	if isRun(r) {
 		return whyWords(r.State, r.Reason)
 	}

@@ -2,6 +2,8 @@ package control_test
 
 import (
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,6 +152,101 @@ func TestNotFoundInsideVisibilityIsPending(t *testing.T) {
 	w.cloud.Set(fake.Knobs{NotFoundFor: fake.Duration(150 * time.Millisecond)})
 	id := w.submit(e, request(spec("true")))
 	w.expect(w.wait(e, id, control.MilestoneFinished), sdk.StateSucceeded, sdk.ReasonCompleted)
+}
+
+// hiding answers every look with NotFound while it hides, and counts those.
+type hiding struct {
+	sdk.JobBatcher
+	on   *atomic.Bool
+	seen *atomic.Int64
+}
+
+func (h hiding) JobStatuses(ctx context.Context, r sdk.JobStatusesRequest) (sdk.JobStatusesResult, error) {
+	if h.on.Load() {
+		h.seen.Add(1)
+		return sdk.JobStatusesResult{}, sdk.Errorf(sdk.NotFound, "status", "no such job")
+	}
+	return h.JobBatcher.JobStatuses(ctx, r)
+}
+
+// TestMissingJobIsTold: a job that its backend doesn't find any more is told of with when it
+// counts as lost, once, until it is found again or lost; and one that never showed only
+// after a while.
+func TestMissingJobIsTold(t *testing.T) {
+	const within = 30 * time.Second
+	g := fake.BestGuarantees()
+	g.Found = sdk.FoundGuarantee{Within: within, Consistent: true}
+	var hidden atomic.Bool
+	var seen atomic.Int64
+	w := newWorld(t, withSettings(fake.Settings{Guarantees: &g}), func(w *world) {
+		w.wrap = func(p sdk.Provider) sdk.Provider {
+			b, _ := sdk.Of(p, sdk.Batcher())
+			d, err := sdk.Decorate(p, map[string]any{sdk.Batcher().String(): hiding{b, &hidden, &seen}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+	})
+	e := w.engine()
+	id := w.submit(e, request(spec("hang")))
+	w.row(id, "the job runs", func(r ledger.Run) bool { return r.State == sdk.StateRunning })
+	hidden.Store(true)
+	r := w.row(id, "it is missed", control.Missing)
+	w.expect(r, sdk.StateRunning, sdk.ReasonUnknown)
+	attempts, err := w.store.Attempts(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := attempts[0].SentAt.Add(within).UTC().Format(time.RFC3339); !strings.Contains(r.Message, "lost if it isn't found by "+lost) {
+		t.Errorf("sent %s, and it says %s", attempts[0].SentAt, r.Message)
+	}
+	hidden.Store(false)
+	e.LookNow()
+	w.expect(w.row(id, "it is found", func(r ledger.Run) bool { return !control.Missing(r) }), sdk.StateRunning, "")
+	hidden.Store(true)
+	w.row(id, "it is missed again", control.Missing)
+	if err := e.HandOver(w.ctx(), id); err != nil {
+		t.Fatal(err)
+	}
+	next, asked := w.engine(), seen.Load()
+	if err := next.Take(w.ctx(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.until("another holder looks", func() bool { return seen.Load() > asked+1 })
+	for _, j := range w.cloud.JobsOf(id) {
+		w.cloud.Vanish(j)
+	}
+	w.clock.step(within)
+	next.LookNow()
+	w.expect(w.wait(next, id, control.MilestoneFinished), sdk.StateLost, sdk.ReasonLost)
+	told := 0
+	for ev, err := range w.store.Events(t.Context(), ledger.EventFilter{Run: id, Kinds: []ledger.Kind{ledger.KindObserved}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(ev.Change), "not found since") {
+			told++
+		}
+	}
+	if told != 2 {
+		t.Errorf("it is on record %d times", told)
+	}
+	w.sound(id)
+
+	asked = seen.Load()
+	id = w.submit(next, request(spec("true")))
+	w.until("it is looked at", func() bool { return seen.Load() > asked+1 })
+	if r, err := w.store.Run(t.Context(), id); err != nil || control.Missing(r) {
+		t.Errorf("missed at once, %v: %s", err, r.Message)
+	}
+	w.clock.step(control.SilenceLimit)
+	next.LookNow()
+	w.expect(w.row(id, "it is missed", control.Missing), sdk.StatePending, sdk.ReasonUnknown)
+	hidden.Store(false)
+	next.LookNow()
+	w.expect(w.wait(next, id, control.MilestoneFinished), sdk.StateSucceeded, sdk.ReasonCompleted)
+	w.sound(id)
 }
 
 func TestSilentBackendIsUnknownAfterTheLimit(t *testing.T) {

@@ -102,7 +102,7 @@ func (r *runner) learn(ctx context.Context, up statusUpdate, t *tracked) error {
 	if up.err != nil {
 		return r.unanswered(ctx, up.err, t)
 	}
-	r.lastAnswer = r.e.clock.Now()
+	r.lastAnswer, r.notFoundAt = r.e.clock.Now(), time.Time{}
 	res := up.res
 	if !res.State.Valid() || !sdk.LegalReason(res.State, res.Reason) {
 		return r.illegal(ctx, res)
@@ -193,10 +193,15 @@ func (r *runner) notFound(ctx context.Context, err error) error {
 	r.lastAnswer = r.e.clock.Now()
 	g := r.back.Info().Guarantees
 	a := r.attempt()
-	if r.e.clock.Now().Before(r.newestSend().Add(g.Found.Within)) {
-		return nil // made, and not visible yet
+	cancelled := r.ending.accepted && r.ending.cause == sdk.ReasonCancelled
+	if over := r.newestSend().Add(g.Found.Within); r.e.clock.Now().Before(over) {
+		// It was made, and may not be visible yet.
+		if cancelled {
+			return r.missed(ctx, err, sdk.StateCancelled, over)
+		}
+		return r.missed(ctx, err, sdk.StateLost, over)
 	}
-	if r.ending.accepted && r.ending.cause == sdk.ReasonCancelled {
+	if cancelled {
 		return r.finish(ctx, outcome{sdk.StateCancelled, sdk.ReasonCancelled, "gone after an accepted cancel"}, sdk.JobStatusResult{})
 	}
 	last := a.State

@@ -73,6 +73,9 @@ type runner struct {
 	// reading a stepped clock doesn't move.
 	sawRunning time.Time
 	lastAnswer time.Time
+	// notFoundAt is when the backend first didn't find the job, zero when it was found
+	// since.
+	notFoundAt time.Time
 	// renews: the provider can move the expiry of what the attempt made; renewed
 	// is when that was last done.
 	renews  bool

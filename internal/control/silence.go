@@ -60,3 +60,30 @@ func (r *runner) heard(ctx context.Context) error {
 	}
 	return r.show(ctx, sdk.StatePending, "", "", nil)
 }
+
+// missing begins the message of a run whose job the backend doesn't find.
+const missing = "not found since "
+
+// Missing reports whether a run is one whose job the backend doesn't find at present, as
+// its message says, and that isn't lost yet.
+func Missing(r ledger.Run) bool {
+	return !r.State.Terminal() && r.Reason == sdk.ReasonUnknown && strings.HasPrefix(r.Message, missing)
+}
+
+// missed shows a job that its backend doesn't find, and when its run ends, as what: at once
+// one that was seen running, any other after SilenceLimit, since what is new may not be
+// visible yet. The state stays as it was last seen.
+func (r *runner) missed(ctx context.Context, err error, as sdk.JobState, over time.Time) error {
+	now, a := r.e.clock.Now(), r.attempt()
+	if r.notFoundAt.IsZero() {
+		r.notFoundAt = now
+	}
+	if a.SeenRunning.IsZero() && now.Sub(r.notFoundAt) < SilenceLimit {
+		return nil
+	}
+	if a.Reason == sdk.ReasonUnknown && strings.HasPrefix(a.Message, missing) {
+		return nil // an earlier holder may have missed it first
+	}
+	msg := fmt.Sprintf("%s%s, and %s if it isn't found by %s: %v", missing, r.notFoundAt.UTC().Format(time.RFC3339), as, over.UTC().Format(time.RFC3339), err)
+	return r.show(ctx, a.State, sdk.ReasonUnknown, msg, nil)
+}

@@ -5,11 +5,13 @@ package pluginhost_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windlass-run/windlass/internal/pluginhost"
+	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
 )
 
@@ -71,6 +73,49 @@ func TestPluginHangsBeforeItIsAsked(t *testing.T) {
 			}
 			if err := pluginhost.Attach(ctx, "fake", y.lease()); err != nil || y.pid() == pid {
 				t.Errorf("the next: %v, process %s after %s", err, y.pid(), pid)
+			}
+		})
+	}
+}
+
+// TestHostIsKilled: whoever leaves waits for no process that answers nothing, ready or not,
+// and nothing of it is left.
+func TestHostIsKilled(t *testing.T) {
+	for _, mode := range []string{"", "silent"} {
+		t.Run("mode "+mode, func(t *testing.T) {
+			temp, err := os.MkdirTemp("", "wl") // short: a socket's path is bounded
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(temp) })
+			y := newYard(t, mode, func(o *pluginhost.Options) { o.TempDir, o.StartTime = temp, 10*patience })
+			asked := make(chan error, 1)
+			if mode == "" {
+				l := y.lease()
+				stop(t, y.pid())
+				go func() {
+					asked <- pluginhost.Attach(t.Context(), "fake", &pluginhost.Lease{Address: l.Address, Done: l.Done, Why: l.Why, Doubt: func() {}, Release: func() {}})
+				}()
+			} else {
+				go func() {
+					_, err := y.plugins.Driver(t.Context(), "fake")
+					asked <- err
+				}()
+				testwait.Until(t, patience, "its process", func() bool { return there(y.dir, "begun") })
+			}
+			began := time.Now()
+			y.host.Kill()
+			if err := y.host.Close(); err != nil || time.Since(began) > 2*time.Second {
+				t.Errorf("close: %v after %s", err, time.Since(began))
+			}
+			if err := <-asked; !errors.Is(err, sdk.Unavailable) {
+				t.Errorf("who was asking is told %v", err)
+			}
+			if left, _ := os.ReadDir(temp); len(left) > 0 {
+				t.Errorf("left %v", left)
+			}
+			if _, err := y.plugins.Driver(t.Context(), "fake"); !errors.Is(err, sdk.Unavailable) || !strings.Contains(err.Error(), "closing") {
+				t.Errorf("the next is told %v", err)
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func (s *Plugins) Check(ctx context.Context, name string) []sdk.CheckItem {
 	default:
 		add(true, "program", "", "%s has the SHA-256 that was trusted, %s", req.Plugin.Path, v.SHA256)
 	}
-	l, err := s.Source.Process(ctx, req)
+	l, err := s.process(ctx, req)
 	if err != nil {
 		it := failed("start", err)
 		if errors.Is(err, sdk.Unavailable) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -23,6 +24,11 @@ type Plugins struct {
 	Source Source
 	Config *config.Config
 	IDs    sdk.IDSource
+	// Patience is how long a plugin that has ended again and again is waited for in all when
+	// it is asked for; 0 is not at all.
+	Patience time.Duration
+	// Waiting, when not nil, is told of such a wait.
+	Waiting func(plugin string, wait time.Duration)
 
 	mu      sync.Mutex
 	drivers map[string]asked
@@ -81,7 +87,7 @@ func (s *Plugins) Driver(ctx context.Context, name string) (sdk.Driver, error) {
 	if err != nil {
 		return sdk.Driver{}, err
 	}
-	l, err := s.Source.Process(ctx, req)
+	l, err := s.process(ctx, req)
 	if err != nil {
 		return sdk.Driver{}, err
 	}
@@ -97,6 +103,25 @@ func (s *Plugins) Driver(ctx context.Context, name string) (sdk.Driver, error) {
 	}
 	s.drivers[name] = asked{d, l.Outdated}
 	return d, nil
+}
+
+// process finds a process, also of a plugin that is left alone for a while that is no
+// longer than our patience.
+func (s *Plugins) process(ctx context.Context, req Request) (*Lease, error) {
+	for left := s.Patience; ; {
+		l, err := s.Source.Process(ctx, req)
+		var e *sdk.Error
+		if !errors.As(err, &e) || e.ID != ErrEnded || !e.Unreached || e.RetryAfter <= 0 || e.RetryAfter > left {
+			return l, err
+		}
+		left -= e.RetryAfter
+		if s.Waiting != nil {
+			s.Waiting(req.Plugin.Name, e.RetryAfter)
+		}
+		if sdk.SystemClock().Sleep(ctx, e.RetryAfter) != nil {
+			return nil, unreached(ctx, req.Plugin.Name)
+		}
+	}
 }
 
 // describe asks a process for its driver, whose providers find processes themselves.

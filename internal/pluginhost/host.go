@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -133,9 +134,13 @@ type Host struct {
 	// retired are places whose process is only for those that use it: its program has
 	// changed.
 	retired map[*place]bool
+	// started are the processes that haven't ended, whoever has them.
+	started map[*process]bool
 	closed  bool
-	swept   sync.Once
-	wg      sync.WaitGroup
+	// killed: what is started from now on is killed.
+	killed bool
+	swept  sync.Once
+	wg     sync.WaitGroup
 }
 
 var _ Source = (*Host)(nil)
@@ -155,11 +160,15 @@ type place struct {
 	next   time.Time
 	cause  error
 	idle   *time.Timer
+
+	// program is the file that was started last, and sum its SHA-256; under lock.
+	program fs.FileInfo
+	sum     string
 }
 
 // New returns a host that has started nothing yet.
 func New(o Options) *Host {
-	return &Host{o: o.filled(), places: map[[sha256.Size]byte]*place{}, retired: map[*place]bool{}}
+	return &Host{o: o.filled(), places: map[[sha256.Size]byte]*place{}, retired: map[*place]bool{}, started: map[*process]bool{}}
 }
 
 // Process implements Source.
@@ -287,7 +296,7 @@ func (h *Host) ready(ctx context.Context, key [sha256.Size]byte, pl *place, r Re
 		h.retire(key, pl)
 		return nil, errRetired
 	}
-	if err := h.pause(ctx, pl, r.Plugin.Name); err != nil {
+	if err := h.pause(ctx, pl, r.Plugin); err != nil {
 		return nil, err
 	}
 	h.swept.Do(func() { sweep(temp(&h.o)) })
@@ -302,9 +311,16 @@ func (h *Host) ready(ctx context.Context, key [sha256.Size]byte, pl *place, r Re
 		}
 	}
 	began := h.o.Clock.Now()
-	proc, err := start(ctx, &h.o, r.Plugin, r.Env)
+	was, begun := pl.sum, false
+	proc, err := start(ctx, &h.o, r.Plugin, r.Env, func(proc *process) func() {
+		begun, pl.program, pl.sum = true, proc.program, proc.sum
+		return h.born(proc)
+	})
+	if begun && was != pl.sum {
+		h.forgive(pl)
+	}
 	if err != nil {
-		if ctx.Err() == nil {
+		if begun && ctx.Err() == nil { // what was refused hasn't ended
 			h.mu.Lock()
 			h.failed(pl, err)
 			h.mu.Unlock()
@@ -430,19 +446,49 @@ func (h *Host) failed(pl *place, cause error) {
 	pl.next = h.o.Clock.Now().Add(wait)
 }
 
-// pause keeps a plugin that ends again and again from being started all the time.
-func (h *Host) pause(ctx context.Context, pl *place, name string) error {
+// forgive forgets the processes that didn't last: they were of another program.
+func (h *Host) forgive(pl *place) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	pl.failed, pl.next, pl.cause = 0, time.Time{}, nil
+}
+
+// pause keeps a plugin that ends again and again from being started all the time. What
+// stands in the place of the program that has ended is no part of that. The place's lock is
+// held.
+func (h *Host) pause(ctx context.Context, pl *place, p config.Plugin) error {
 	h.mu.Lock()
 	wait, n, cause := pl.next.Sub(h.o.Clock.Now()), pl.failed, pl.cause
 	h.mu.Unlock()
-	if wait > waitTime {
-		return &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + name, ID: ErrEnded, Retryable: true, RetryAfter: wait, Unreached: true,
-			Err: fmt.Errorf("it has ended %d times, and is started again in %s: %w", n, wait.Round(time.Second), cause)}
-	}
-	if wait > 0 && h.o.Clock.Sleep(ctx, wait) != nil {
-		return unreached(ctx, name)
+	switch {
+	case wait <= 0 || pl.mended(p):
+		return nil
+	case wait > waitTime:
+		in := (wait + time.Second - 1).Truncate(time.Second).String()
+		return &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + p.Name, ID: ErrEnded, Retryable: true, RetryAfter: wait, Unreached: true,
+			Err:    fmt.Errorf("it has ended %d times, and is started again in %s: %w", n, in, cause),
+			Remedy: "repeat it in " + in + "; a program with other bytes is started at once"}
+	case h.o.Clock.Sleep(ctx, wait) != nil:
+		return unreached(ctx, p.Name)
 	}
 	return nil
+}
+
+// mended reports whether the program isn't the one any more that was started last, or can't
+// be started, of which the start tells. The place's lock is held.
+func (pl *place) mended(p config.Plugin) bool {
+	info, err := inspect(p)
+	if err != nil {
+		return true
+	}
+	if sameFile(info, pl.program) {
+		return false
+	}
+	if sum, err := Sum(p.Path); err != nil || sum != pl.sum {
+		return true
+	}
+	pl.program = info
+	return false
 }
 
 // leave ends a use. What nobody uses ends after a while, and at once where it is retired.
@@ -496,4 +542,32 @@ func (h *Host) Close() error {
 	h.mu.Unlock()
 	h.wg.Wait()
 	return nil
+}
+
+// Kill ends all processes at once, with what they have started, and waits for none of
+// them: it is for whoever leaves and can't wait for a process that answers nothing. What
+// was being asked of them fails. Close may follow, or be under way.
+func (h *Host) Kill() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed, h.killed = true, true
+	for proc := range h.started {
+		proc.kill()
+	}
+}
+
+// born notes a process that is about to be started, until the function that it returns is
+// called: it has ended.
+func (h *Host) born(proc *process) (ended func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.started[proc] = true
+	if h.killed {
+		proc.kill()
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.started, proc)
+	}
 }

@@ -63,8 +63,9 @@ type process struct {
 }
 
 // start starts a plugin's program with nothing of our environment but env, and waits
-// until it is ready, at most limit. Whoever has it stops it.
-func start(ctx context.Context, o *Options, p config.Plugin, env []string) (_ *process, err error) {
+// until it is ready, at most limit. Whoever has it stops it. born is called before there is
+// a process, and what it returns when nothing is left of it.
+func start(ctx context.Context, o *Options, p config.Plugin, env []string, born func(*process) (ended func())) (_ *process, err error) {
 	program, sum, err := verify(p)
 	if err != nil {
 		return nil, err
@@ -78,15 +79,19 @@ func start(ctx context.Context, o *Options, p config.Plugin, env []string) (_ *p
 		return nil, fmt.Errorf("start plugin %s: %w", p.Name, err)
 	}
 	pr := &process{plugin: p, dir: dir, program: program, sum: sum, words: newWords(o.Log.With("plugin", p.Name), o.Redact, time.Now)}
-	pr.stop = sync.OnceFunc(pr.end)
+	cmd := exec.Command(p.Path) //nolint:noctx // it outlives the call that needs it first
+	cmd.Dir = filepath.Dir(p.Path)
+	pr.child = newChild(cmd, pr.words)
+	over := born(pr)
+	pr.stop = sync.OnceFunc(func() {
+		pr.end()
+		over()
+	})
 	defer func() {
 		if err != nil {
 			pr.stop()
 		}
 	}()
-	cmd := exec.Command(p.Path) //nolint:noctx // it outlives the call that needs it first
-	cmd.Dir = filepath.Dir(p.Path)
-	pr.child = newChild(cmd, pr.words)
 	pr.mtls = o.MTLS || runtime.GOOS == "windows"
 	pr.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  plugin.Handshake(),
@@ -187,7 +192,7 @@ func (p *process) current() bool {
 	if want, err := Expected(p.plugin); err != nil || want != "" && want != p.sum {
 		return false
 	}
-	if os.SameFile(info, p.program) && info.Size() == p.program.Size() && info.ModTime().Equal(p.program.ModTime()) {
+	if sameFile(info, p.program) {
 		return true
 	}
 	if sum, err := Sum(p.plugin.Path); err != nil || sum != p.sum {
@@ -195,6 +200,11 @@ func (p *process) current() bool {
 	}
 	p.program = info
 	return true
+}
+
+// sameFile reports whether a file is the one that was seen before, and wasn't written since.
+func sameFile(now, before fs.FileInfo) bool {
+	return os.SameFile(now, before) && now.Size() == before.Size() && now.ModTime().Equal(before.ModTime())
 }
 
 // done is closed when the process has ended.
@@ -244,6 +254,12 @@ func (p *process) end() {
 		<-p.child.ended
 	}
 	p.words.end()
+	_ = os.RemoveAll(p.dir)
+}
+
+// kill ends the process and what it has started, and doesn't wait.
+func (p *process) kill() {
+	p.child.end()
 	_ = os.RemoveAll(p.dir)
 }
 

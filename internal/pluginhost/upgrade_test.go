@@ -3,8 +3,12 @@
 package pluginhost_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,5 +155,126 @@ func TestPluginIsRefusedWhileItIsWarm(t *testing.T) {
 				t.Errorf("the old run: %+v, %v", st, err)
 			}
 		})
+	}
+}
+
+// tired has the plugin end until it isn't started at once any more.
+func (y *yard) tired() {
+	y.t.Helper()
+	for range 10 {
+		_, err := y.plugins.Driver(y.t.Context(), "fake")
+		if e := new(sdk.Error); errors.As(err, &e) && e.ID == pluginhost.ErrEnded {
+			if !strings.HasPrefix(e.Remedy, "repeat it in ") {
+				y.t.Errorf("the remedy is %q", e.Remedy)
+			}
+			return
+		}
+	}
+	y.t.Fatal("it was started ten times in a row")
+}
+
+// TestPluginIsMended: a program with other bytes doesn't wait for what the former one has
+// earned, and begins to count anew; the same bytes do wait.
+func TestPluginIsMended(t *testing.T) {
+	y := newYard(t, "exits", nil)
+	y.tired()
+	refused := func() string {
+		t.Helper()
+		_, err := y.plugins.Driver(t.Context(), "fake")
+		var e *sdk.Error
+		if !errors.As(err, &e) {
+			t.Fatalf("it was told %v", err)
+		}
+		return e.ID
+	}
+	y.replace("")
+	if got := refused(); got != pluginhost.ErrEnded {
+		t.Errorf("the same bytes: %s", got)
+	}
+	// What can't be started says so, however often it has ended.
+	away := y.program() + ".away"
+	for _, x := range [][2]string{{y.program(), away}, {away, y.program()}} {
+		if err := os.Rename(x[0], x[1]); err != nil {
+			t.Fatal(err)
+		}
+		want := pluginhost.ErrEnded
+		if x[1] == away {
+			want = pluginhost.ErrNoProgram
+		}
+		if got := refused(); got != want {
+			t.Errorf("renamed to %s: %s", x[1], got)
+		}
+	}
+	y.replace("more")
+	for range 2 {
+		if got := refused(); got != pluginhost.ErrNotReady {
+			t.Errorf("other bytes: %s", got)
+		}
+	}
+}
+
+// TestPluginThatIsRefusedHasNotEnded: what was never started earns no wait.
+func TestPluginThatIsRefusedHasNotEnded(t *testing.T) {
+	y := newYard(t, "", nil)
+	mode := func(m os.FileMode) {
+		t.Helper()
+		if err := os.Chmod(filepath.Dir(y.program()), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mode(0o777)
+	for range 10 {
+		if _, err := y.plugins.Driver(t.Context(), "fake"); sdk.CodeOf(err) != sdk.PermissionDenied {
+			t.Fatalf("it was told %v", err)
+		}
+	}
+	mode(0o700)
+	if _, err := y.plugins.Driver(t.Context(), "fake"); err != nil {
+		t.Error(err)
+	}
+}
+
+// resting is a source whose plugin is left alone for a while.
+type resting struct {
+	pluginhost.Source
+	waits []time.Duration
+}
+
+func (r *resting) Process(ctx context.Context, q pluginhost.Request) (*pluginhost.Lease, error) {
+	if len(r.waits) == 0 {
+		return r.Source.Process(ctx, q)
+	}
+	wait := r.waits[0]
+	r.waits = r.waits[1:]
+	return nil, &sdk.Error{Code: sdk.Unavailable, Op: "start plugin fake", ID: pluginhost.ErrEnded, RetryAfter: wait, Unreached: true, Err: errors.New("it has ended")}
+}
+
+// TestPluginIsWaitedFor: whoever has the patience waits until a plugin is started again, and
+// no longer; and leaves when it is told to.
+func TestPluginIsWaitedFor(t *testing.T) {
+	y := newYard(t, "", nil)
+	var told []time.Duration
+	y.plugins.Waiting = func(_ string, wait time.Duration) { told = append(told, wait) }
+	waits := []time.Duration{time.Millisecond, 2 * time.Millisecond}
+	y.plugins.Source = &resting{y.host, waits}
+	if _, err := y.plugins.Driver(t.Context(), "fake"); sdk.RetryAfter(err) != waits[0] {
+		t.Errorf("without patience: %v", err)
+	}
+	y.plugins.Patience = 2 * time.Millisecond
+	y.plugins.Source = &resting{y.host, waits}
+	if _, err := y.plugins.Driver(t.Context(), "fake"); sdk.RetryAfter(err) != waits[1] || len(told) != 1 {
+		t.Errorf("with too little of it: %v, told %v", err, told)
+	}
+	y.plugins.Patience = time.Hour
+	y.plugins.Source = &resting{y.host, []time.Duration{time.Minute}}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := y.plugins.Driver(ctx, "fake"); !errors.Is(err, sdk.Canceled) {
+		t.Errorf("left: %v", err)
+	}
+	told = nil
+	y.plugins.Source = &resting{y.host, waits}
+	if _, err := y.plugins.Driver(t.Context(), "fake"); err != nil || !slices.Equal(told, waits) {
+		t.Errorf("with enough: %v, told %v", err, told)
 	}
 }
