@@ -52,6 +52,9 @@ type Config struct {
 	Warnings []string
 	// PluginWarnings are those of Warnings that are about the folder of plugins.
 	PluginWarnings []string
+	// PluginNotes say which plugins of that folder an entry of windlass.yaml hides:
+	// worth a word where plugins are looked at.
+	PluginNotes []string
 
 	env       Env
 	dir       string

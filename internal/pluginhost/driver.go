@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -112,7 +113,8 @@ func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driv
 		return sdk.Driver{}, err
 	}
 	if d.Kind != name {
-		return sdk.Driver{}, contract(name, "it serves the kind %q: a plugin is called as its kind", d.Kind)
+		return sdk.Driver{}, &sdk.Error{Code: sdk.FailedPrecondition, Op: "use plugin " + name, ID: ErrContract, Remedy: s.misnamed(name, d.Kind),
+			Err: fmt.Errorf("it serves the kind %q: a plugin is called as its kind", d.Kind)}
 	}
 	p, err := s.Config.Plugin(name)
 	if err != nil {
@@ -140,6 +142,23 @@ func (s *Plugins) published(name string, conn grpc.ClientConnInterface, c Contra
 		return sdk.Driver{}, contract(name, "it serves neither our own wire nor the published one: %w", err)
 	}
 	return d, nil
+}
+
+// misnamed says how a plugin gets the name that it gives itself.
+func (s *Plugins) misnamed(name, itself string) string {
+	p, err := s.Config.Plugin(name)
+	switch {
+	case err != nil || !config.IsName(itself):
+		return "tell its author"
+	case !p.InFolder:
+		return fmt.Sprintf("write plugins.%s in place of plugins.%s in windlass.yaml, and kind: %[1]s in its providers", itself, name)
+	}
+	program := filepath.Base(p.Path)
+	remedy := fmt.Sprintf("rename the folder %s to %s, and the program %s in it to %[2]s%[4]s", filepath.Dir(p.Path), itself, program, strings.TrimPrefix(program, name))
+	if p.Origin.Kind != "" { // it has an entry, too
+		remedy += ", and write plugins." + itself + " in windlass.yaml"
+	}
+	return remedy
 }
 
 func contract(name, format string, args ...any) error {
