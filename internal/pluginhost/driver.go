@@ -33,6 +33,8 @@ type Plugins struct {
 type asked struct {
 	sdk.Driver
 	outdated func() bool
+	// entry is what is wrong with the config of the plugin's entry.
+	entry error
 }
 
 // Outdated lists the plugins whose programs have changed since they were asked for their
@@ -96,8 +98,20 @@ func (s *Plugins) Driver(ctx context.Context, name string) (sdk.Driver, error) {
 	if s.drivers == nil {
 		s.drivers = map[string]asked{}
 	}
-	s.drivers[name] = asked{d, l.Outdated}
+	var entry error
+	if l.Contract.own() { // what a published one takes, it alone knows
+		entry = req.Plugin.CheckConfig(d.Config)
+	}
+	s.drivers[name] = asked{d, l.Outdated, entry}
 	return d, nil
+}
+
+// CheckEntry says what is wrong with the config that a plugin's entry has for its
+// providers; nil until its driver was asked for.
+func (s *Plugins) CheckEntry(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drivers[name].entry
 }
 
 // describe asks a process for its driver, whose providers find processes themselves.
