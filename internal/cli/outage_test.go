@@ -319,6 +319,27 @@ func TestFirstSignalLeavesWhatNothingCancels(t *testing.T) {
 	}
 }
 
+// TestCancelSaysThatNothingCancels: windlass cancel says what it waits for where the
+// provider can't end jobs, unless the run was never sent.
+func TestCancelSaysThatNothingCancels(t *testing.T) {
+	for _, sent := range []bool{true, false} {
+		w := newWorld(t)
+		var id sdk.ID
+		w.seed(func(s *scripted) {
+			if id = s.add("prod", sdk.JobSpec{V: 1, Args: sdk.Argv{"true"}}, ""); sent {
+				s.start(id)
+			}
+		})
+		w.engine.backend = bare{}
+		w.engine.onCancel = func(s *scripted, id sdk.ID) { s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)}) }
+		w.ok("cancel", id.String())
+		want := "prod can't end jobs: that run " + id.Short() + " should end is on record, and it is waited for to end by itself; Ctrl-C leaves\n"
+		if strings.Contains(w.err.String(), want) != sent {
+			t.Errorf("sent %t: %q", sent, w.err.String())
+		}
+	}
+}
+
 // ending is a provider whose jobs can be ended, and not found.
 type ending struct{ bare }
 
