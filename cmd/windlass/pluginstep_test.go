@@ -72,6 +72,16 @@ func TestPluginConfig(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), "windlass.yaml:2:22: plugins.pretend.config.evidense") {
 		t.Errorf("run: exit %d: %s", code, errs.String())
 	}
+	// What is wrong with both is told in one round.
+	p.write("windlass.yaml", "plugins:\n  pretend: {config: {evidense: 5}}\nproviders:\n  stage: {kind: pretend, config: {evidence: [1]}}\n")
+	errs.Reset()
+	cmd = p.command("run", "--on", "stage", "--image", "any", "--", "echo")
+	cmd.Stderr = &errs
+	_ = cmd.Run() // its exit code is judged
+	if code := cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(errs.String(), "windlass.yaml:2:22: plugins.pretend.config.evidense: is not known") ||
+		!strings.Contains(errs.String(), "providers.stage.config.evidence: wants text, has [1]") {
+		t.Errorf("run: exit %d: %s", code, errs.String())
+	}
 	p.write("windlass.yaml", "plugins:\n  pretend: {config: {evidence: 1h}}\nproviders:\n  stage: {kind: pretend}\n")
 	if out, code := p.do("plugin", "check", "pretend"); code != 0 || !strings.Contains(out, "config: the plugin takes what plugins.pretend.config has") {
 		t.Errorf("check: exit %d: %s", code, out)

@@ -49,8 +49,8 @@ func pieces(t *testing.T) map[string]string {
 	return out
 }
 
-// TestPageFromAnEmptyFolder does what the page says, with nothing but the page: only the
-// module comes from this tree, and from no network.
+// TestPageFromAnEmptyFolder does what the page says, with nothing but the page, and a clone
+// beside the folder, which is this tree; nothing comes from a network.
 func TestPageFromAnEmptyFolder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a module of its own")
@@ -65,9 +65,13 @@ func TestPageFromAnEmptyFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	if err := os.Symlink(root, filepath.Join(dir, "windlass")); err != nil {
+		t.Fatal(err)
+	}
+	replaced := false
 	run := func(command ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod", "GOWORK=off", "GONOSUMDB=*", "GONOSUMCHECK=1")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod -trimpath", "GOWORK=off", "GONOSUMDB=*", "GONOSUMCHECK=1")
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
@@ -82,8 +86,9 @@ func TestPageFromAnEmptyFolder(t *testing.T) {
 		switch {
 		case line == "cd folder\n":
 			dir = filepath.Join(dir, "folder")
-		case strings.HasPrefix(line, "go get github.com/windlass-run/windlass@"):
-			must("go", "mod", "edit", "-require=github.com/windlass-run/windlass@v0.0.0", "-replace=github.com/windlass-run/windlass="+root)
+		case strings.HasPrefix(line, "go mod edit "):
+			must(words...)
+			replaced = true
 			for name, text := range files {
 				if name == "sh" {
 					continue
@@ -100,6 +105,9 @@ func TestPageFromAnEmptyFolder(t *testing.T) {
 		default:
 			must(words...)
 		}
+	}
+	if !replaced {
+		t.Error("the page doesn't say how to do without a release")
 	}
 	out, err := run("./folder")
 	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(out, "folder 0.1.0 is a provider plugin") {

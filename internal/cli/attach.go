@@ -44,7 +44,12 @@ func attach(ctx context.Context, f *Factory, s *Session, req control.SubmitReque
 	}
 	id := sub.Run.ID
 	out.setRun(id)
-	a := &attachment{f: f, s: s, run: id, sent: sub.Run, out: out, actor: req.Actor, cancelled: make(chan struct{}), quit: make(chan os.Signal, 1)}
+	a := &attachment{f: f, s: s, run: id, sent: sub.Run, out: out, actor: req.Actor,
+		cancelled: make(chan struct{}), quit: make(chan os.Signal, 1), over: make(chan struct{})}
+	defer close(a.over)
+	if back, err := s.Providers.Backend(context.WithoutCancel(ctx), sub.Run.Provider); err == nil { // open since it was submitted
+		a.noCancel, a.noFind = !sdk.Has(back.Provider, sdk.Canceler().String()), !sdk.Has(back.Provider, sdk.Finder().String())
+	}
 	a.herald = f.newHerald(sub.Run, f.graceOf(sub.Run), func(format string, args ...any) {
 		if asJSON {
 			_ = out.event(Event{Event: eventProgress, Message: fmt.Sprintf(format, args...)})
@@ -92,7 +97,12 @@ type attachment struct {
 	// sent is the run as it was submitted.
 	sent   ledger.Run
 	herald *herald
+	// noCancel: the provider can't end jobs. noFind: nor find one whose launch lost
+	// its reply.
+	noCancel, noFind bool
 
+	// over is closed when the command is done with the run.
+	over chan struct{}
 	// cancelled is closed once the request to cancel is on record, or failed.
 	cancelled chan struct{}
 	quit      chan os.Signal
@@ -129,19 +139,65 @@ func (a *attachment) signal(n int, sig os.Signal) {
 		}
 		return
 	}
-	wait := a.herald.outage()
-	if wait == "" {
-		wait = a.f.graceWords(a.sent)
+	why := a.beyondCancel()
+	if why != "" {
+		a.f.Streams.note("%s: %s, so that nothing here can cancel run %s; it stays on record, and this command leaves it", signalName(sig), why, a.run.Short())
+	} else {
+		wait := a.herald.outage()
+		if wait == "" {
+			wait = a.f.graceWords(a.sent)
+		}
+		a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone%s; once more leaves at once", signalName(sig), a.run.Short(), wait)
 	}
-	a.f.Streams.note("%s: cancelling run %s and waiting for proof that it is gone%s; once more leaves at once", signalName(sig), a.run.Short(), wait)
 	go func() {
-		defer close(a.cancelled)
 		err := a.s.Engine.Cancel(context.Background(), control.CancelRequest{Run: a.run, Actor: a.actor, Why: signalName(sig)})
 		if err != nil {
 			a.f.Streams.note("run %s could not be cancelled: %v; windlass cancel %s tries again", a.run.Short(), err, a.run.Short())
 		}
+		close(a.cancelled)
+		if why == "" {
+			if !a.noCancel {
+				return
+			}
+			// It hasn't been sent yet, and the request alone ends it, unless that came
+			// too late.
+			t := time.NewTimer(unsentTime)
+			defer t.Stop()
+			select {
+			case <-a.over:
+				return
+			case <-t.C:
+			}
+			if a.beyondCancel() == "" {
+				return
+			}
+		}
+		select {
+		case a.quit <- sig:
+		default:
+		}
 	}()
 }
+
+// beyondCancel says why a cancel could never be proven, so that waiting for it would
+// have no end; empty where it may be.
+func (a *attachment) beyondCancel() string {
+	row := a.herald.row()
+	switch {
+	case row.State.Terminal() || unsent(row):
+	case a.noCancel:
+		return a.sent.Provider + " can't end jobs"
+	case a.noFind && unconfirmed(row):
+		return a.sent.Provider + " can't tell whether the launch was taken"
+	}
+	return ""
+}
+
+// unsent reports whether a run's provider has heard nothing of it yet.
+func unsent(run ledger.Run) bool { return run.Phase == "" || run.Phase == ledger.PhaseIntent }
+
+// unsentTime is how long a run that wasn't sent may take to end by the request alone.
+const unsentTime = time.Second
 
 // graceWords say how long a run's job may take to end before it is killed, or that
 // its provider keeps that to itself.
@@ -303,7 +359,11 @@ func (a *attachment) leave() error {
 	case <-t.C:
 	}
 	a.f.left.Store(true)
-	a.f.Streams.note("left run %s before it was proven to be gone; windlass status %s tells what becomes of it", a.run.Short(), a.run.Short())
+	next := forRun("windlass status RUN tells what becomes of it", a.run)
+	if a.herald.row().State == sdk.StateUnknown {
+		next += forRun(", windlass abandon RUN --reason WHY ends the record", a.run)
+	}
+	a.f.Streams.note("left run %s before it was proven to be gone; %s", a.run.Short(), next)
 	return exitError{ExitInterrupted}
 }
 

@@ -103,7 +103,11 @@ func (o *cancelOptions) one(ctx context.Context, actor, ref string) (ledger.Run,
 	}
 	if !o.noWait {
 		if !ended {
-			o.f.Streams.hint("waiting for proof that %s is gone%s", run.ID.Short(), o.f.graceWords(run))
+			if o.f.cantEnd(ctx, s, run) {
+				o.f.Streams.note("%s can't end jobs: that run %s should end is on record, and it is waited for to end by itself; Ctrl-C leaves", run.Provider, run.ID.Short())
+			} else {
+				o.f.Streams.hint("waiting for proof that %s is gone%s", run.ID.Short(), o.f.graceWords(run))
+			}
 		}
 		defer s.mind(ctx, run.ID)()
 		if run, err = o.f.newHerald(run, o.f.graceOf(run), o.f.Streams.note).wait(ctx, s.Engine, waitFor(s, run.ID)); err != nil {
@@ -115,6 +119,16 @@ func (o *cancelOptions) one(ctx context.Context, actor, ref string) (ledger.Run,
 		return run, last, o.tell(run, ended)
 	}
 	return run, last, nil
+}
+
+// cantEnd reports whether a run's provider is known to have no way to end jobs. Each
+// kind that is built in has one, and is not opened for this.
+func (f *Factory) cantEnd(ctx context.Context, s *Session, run ledger.Run) bool {
+	if unsent(run) || f.driverOf(run.Provider) != nil {
+		return false
+	}
+	back, err := s.Providers.BackendFor(ctx, run)
+	return err == nil && !sdk.Has(back.Provider, sdk.Canceler().String())
 }
 
 func (o *cancelOptions) tell(run ledger.Run, ended bool) error {

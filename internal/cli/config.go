@@ -135,11 +135,10 @@ func (o *configValidateOptions) run(ctx context.Context) error {
 	if o.file == "" {
 		o.file = o.f.configFile
 	}
-	c, err := config.Load(ctx, config.LoadRequest{Env: o.f.Env, Dir: o.f.Dir, ExplicitFile: o.file, KnownVars: o.f.KnownVars})
+	c, err := config.Check(ctx, config.LoadRequest{Env: o.f.Env, Dir: o.f.Dir, ExplicitFile: o.file, KnownVars: o.f.KnownVars}, o.f.Drivers())
 	v := ValidateView{Files: []string{}, Problems: []ProblemView{}}
-	if err == nil {
+	if c != nil {
 		v.Files, v.Warnings = append(v.Files, c.Files...), c.Warnings
-		err = c.Validate(o.f.Drivers())
 	}
 	problems := config.ProblemsOf(err)
 	if err != nil && len(problems) == 0 {
@@ -160,7 +159,7 @@ func (o *configValidateOptions) run(ctx context.Context) error {
 func (o *configValidateOptions) print(v ValidateView, problems []config.Problem) error {
 	s := o.f.Streams
 	if o.json {
-		return writeJSON(s.Out, v)
+		return writeCheckedJSON(s.Out, v, len(problems) > 0)
 	}
 	for _, p := range problems {
 		if _, err := fmt.Fprintln(s.Out, clean(p.String())); err != nil {

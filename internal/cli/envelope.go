@@ -8,13 +8,14 @@ import (
 // Envelope is what every command prints with --json. Data or Error is null, but where
 // a part alone is known.
 type Envelope struct {
-	Status string     `json:"status" doc:"ok, error, or partial where a part is missing."`
+	Status string     `json:"status" doc:"ok; faults where what was asked for is known, and something is wrong with it; partial where a part is missing; error."`
 	Data   any        `json:"data" doc:"The command's result; null on error."`
 	Error  *ErrorBody `json:"error" doc:"What went wrong; null on success."`
 }
 
 const (
 	statusOK      = "ok"
+	statusFaults  = "faults"
 	statusPartial = "partial"
 	statusError   = "error"
 )
@@ -22,6 +23,16 @@ const (
 // writeJSON prints data in an envelope.
 func writeJSON(w io.Writer, data any) error {
 	return encode(w, Envelope{Status: statusOK, Data: data}, true)
+}
+
+// writeCheckedJSON prints what a check found, whose exit code is ExitFaults where
+// something is wrong.
+func writeCheckedJSON(w io.Writer, data any, faults bool) error {
+	e := Envelope{Status: statusOK, Data: data}
+	if faults {
+		e.Status = statusFaults
+	}
+	return encode(w, e, true)
 }
 
 // writeJSONError prints an error in an envelope.

@@ -137,6 +137,10 @@ func (f *Factory) cfg() (*config.Config, error) {
 	}
 	c, err := config.Load(context.Background(), r)
 	if err != nil {
+		// All that is wrong is told at once, also what only the drivers see.
+		if _, all := config.Check(context.Background(), r, f.Drivers()); all != nil {
+			err = all
+		}
 		return nil, err
 	}
 	f.config = c

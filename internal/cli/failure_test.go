@@ -83,6 +83,18 @@ func TestConfigProblems(t *testing.T) {
 	validate(t, w.out.String())
 	w.fails(ExitFaults, "config", "validate", "--json")
 	validate(t, w.out.String())
+	if !strings.Contains(w.out.String(), `"status": "faults"`) {
+		t.Errorf("%s", w.out.String())
+	}
+	// What only the drivers see is told in the same round, by every command.
+	write("default_providr: docker\nproviders: {a: {kind: dokcer}, b: {kind: docker, config: {hots: x}}}\n")
+	for _, text := range []string{w.fails(ExitWindlass, "ps"), func() string { w.fails(ExitFaults, "config", "validate"); return w.out.String() }()} {
+		for _, key := range []string{"default_providr", "providers.a.kind", "providers.b.config.hots"} {
+			if !strings.Contains(text, key) {
+				t.Errorf("%s isn't told of in\n%s", key, text)
+			}
+		}
+	}
 	write("default_provider: local\n")
 	w.ok("config", "validate")
 	w.ok("config", "validate", "--json")

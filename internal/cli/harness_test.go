@@ -178,9 +178,11 @@ type scripted struct {
 	remoteErr error
 	// remoteCancel is what a cancel by labels comes to.
 	remoteCancel sdk.CancelJobResult
-	reaped       []control.ReapItem
-	reapedFor    control.ReapRequest
-	wg           sync.WaitGroup
+	// backend is what each provider opens as; nil for none that answers.
+	backend   sdk.Provider
+	reaped    []control.ReapItem
+	reapedFor control.ReapRequest
+	wg        sync.WaitGroup
 }
 
 var _ Engine = (*scripted)(nil)
@@ -487,7 +489,10 @@ func (s *scripted) RetainDaily(ctx context.Context, r control.Retention, actor s
 }
 
 // The engine stands in for the providers too.
-func (s *scripted) Backend(context.Context, string) (control.Backend, error) {
+func (s *scripted) Backend(_ context.Context, name string) (control.Backend, error) {
+	if s.backend != nil {
+		return control.Backend{Provider: s.backend, Name: name}, nil
+	}
 	return control.Backend{}, &sdk.Error{Code: sdk.Unavailable, Op: "open provider", Err: errors.New("no engine answers"), Remedy: "start it"}
 }
 

@@ -371,7 +371,7 @@ func (o *ledgerVerifyOptions) print(rep ledger.Report) error {
 		code = ExitFaults
 	}
 	if o.json {
-		if err := writeJSON(s.Out, v); err != nil {
+		if err := writeCheckedJSON(s.Out, v, code == ExitFaults); err != nil {
 			return err
 		}
 		return withExit(code)

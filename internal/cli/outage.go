@@ -17,8 +17,8 @@ import (
 const quietTime = 10 * time.Second
 
 // herald tells on stderr why a run stands still: once when its provider stops
-// answering or doesn't find the job, once when that is over, once for each reason that keeps it from
-// starting, and why a cancel isn't proven yet.
+// answering or doesn't find the job, once when that is over, once for each reason that
+// keeps it from starting or makes it unknown, and why a cancel isn't proven yet.
 type herald struct {
 	f   *Factory
 	say func(format string, args ...any)
@@ -31,6 +31,8 @@ type herald struct {
 	told string
 	// missed: it was told that the job isn't found.
 	missed bool
+	// doubt is the reason that was told last why the run is unknown.
+	doubt sdk.Reason
 	// waits is the reason that was told last why this attempt hasn't started.
 	waits   sdk.Reason
 	waitsOf int
@@ -174,9 +176,31 @@ func (h *herald) see(run ledger.Run) {
 		h.say("run %s: %s finds its job again", run.ID.Short(), run.Provider)
 		h.missed = false
 	}
+	h.tellDoubt()
 	if run.Reason != "" && run.Reason != sdk.ReasonQueued { // a start or a queue that moves on is nothing to tell of
 		h.tellWait()
 	}
+}
+
+// tellDoubt tells that the run has become unknown to a provider that does answer, once
+// for each reason, and that it is known again.
+func (h *herald) tellDoubt() {
+	short := h.run.ID.Short()
+	switch words := doubtWords(h.run); {
+	case words != "" && h.doubt != h.run.Reason:
+		h.doubt = h.run.Reason
+		h.say("run %s %s", short, words)
+	case h.doubt != "" && h.run.State != sdk.StateUnknown && !h.run.State.Terminal():
+		h.doubt = ""
+		h.say("run %s is known again: %s", short, stateWords(h.run))
+	}
+}
+
+// row is the run's row as it was seen last.
+func (h *herald) row() ledger.Run {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.run
 }
 
 // tellWait tells why the run hasn't started, once for each reason. Words without a
@@ -222,6 +246,30 @@ func (h *herald) outage() string {
 // unanswered reports whether the launch was sent and has no answer.
 func (h *herald) unanswered() bool {
 	return h.run.Phase == ledger.PhaseSubmitting && h.run.Reason == "" && !h.run.State.Terminal()
+}
+
+// unconfirmed reports whether a run's launch lost its reply and nothing was found of it.
+func unconfirmed(run ledger.Run) bool {
+	return run.State == sdk.StateUnknown && run.Reason == sdk.ReasonSubmitUnconfirmed
+}
+
+// doubtWords say why a run is unknown though its provider answers, and what to do;
+// empty where it isn't. Silence has words of its own, and what a lost supervisor left
+// is ended at once.
+func doubtWords(run ledger.Run) string {
+	if run.State != sdk.StateUnknown {
+		return ""
+	}
+	switch run.Reason {
+	case sdk.ReasonSubmitUnconfirmed, sdk.ReasonCredentials, sdk.ReasonPermissionDenied:
+	default:
+		return ""
+	}
+	remedy := reasonRemedy(run.Reason)
+	if unconfirmed(run) {
+		remedy = "windlass status RUN tells more; look on " + run.Provider + " whether the job is there, and windlass abandon RUN --reason WHY ends the record"
+	}
+	return fmt.Sprintf("is unknown: %s%s; %s", run.Reason, strings.TrimSuffix(messageWords(run), "."), forRun(remedy, run.ID))
 }
 
 // waitWords say why a run hasn't started whose provider answers, and what bounds the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -244,6 +245,143 @@ func TestCancelWithoutProof(t *testing.T) {
 		t.Errorf("exit %d", got)
 	}
 	w.engine.wg.Wait()
+}
+
+// bare is a provider that can do nothing but be there: its runs have no cancel and are
+// never found.
+type bare struct{ sdk.Provider }
+
+func (bare) Info() sdk.Info { return sdk.Info{Name: "local"} }
+
+// TestDoubtIsTold: that a run has become unknown is said once on stderr, with its reason
+// and what to do; so is that it is known again.
+func TestDoubtIsTold(t *testing.T) {
+	for _, c := range []struct {
+		why        sdk.Reason
+		said, want string
+	}{
+		{sdk.ReasonSubmitUnconfirmed, "the reply to the launch was lost and the job can't be found; it may run",
+			" is unknown: submit_unconfirmed: the reply to the launch was lost and the job can't be found; it may run; windlass status RUN tells more; look on local whether the job is there, and windlass abandon RUN --reason WHY ends the record\n"},
+		{sdk.ReasonCredentials, "the token has expired.", " is unknown: credentials: the token has expired; renew the credentials: windlass status RUN hands them over"},
+		{sdk.ReasonPermissionDenied, "no right", " is unknown: permission_denied: no right; grant the right"},
+	} {
+		w := newWorld(t)
+		w.engine.script = func(s *scripted, id sdk.ID) {
+			want := forRun(c.want, id)
+			s.becomes(id, ledger.PhaseSubmitting, sdk.StateUnknown, c.why, c.said)
+			testwait.Until(t, soon, "line about the doubt", func() bool { return strings.Contains(w.err.String(), want) })
+			s.move()
+			s.becomes(id, ledger.PhaseSubmitted, sdk.StatePending, "", "")
+			testwait.Until(t, soon, "line about its end", func() bool { return strings.Contains(w.err.String(), "is known again: pending\n") })
+			s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+		}
+		w.ok("run", "--", "true")
+		w.engine.wg.Wait()
+		if text := w.err.String(); strings.Count(text, "is unknown") != 1 || strings.Count(text, "known again") != 1 {
+			t.Errorf("%s: %s", c.why, text)
+		}
+	}
+}
+
+// TestFirstSignalLeavesWhatNothingCancels: where no proof can ever come, the request goes
+// on record and the first signal leaves; a run that was never sent ends by the request.
+func TestFirstSignalLeavesWhatNothingCancels(t *testing.T) {
+	for name, c := range map[string]struct {
+		phase    ledger.Phase
+		state    sdk.JobState
+		why      sdk.Reason
+		provider sdk.Provider
+		ends     bool
+		want     []string
+	}{
+		"running": {ledger.PhaseRunning, sdk.StateRunning, "", bare{}, false, []string{"SIGTERM: local can't end jobs, so that nothing here can cancel run RUN", "left run RUN", "windlass status RUN tells"}},
+		"unknown": {ledger.PhaseSubmitting, sdk.StateUnknown, sdk.ReasonSubmitUnconfirmed, bare{}, false,
+			[]string{"SIGTERM: local can't end jobs", "windlass abandon RUN --reason WHY ends the record\n"}},
+		"unknown, with a cancel": {ledger.PhaseSubmitting, sdk.StateUnknown, sdk.ReasonSubmitUnconfirmed, ending{}, false,
+			[]string{"SIGTERM: local can't tell whether the launch was taken, so that nothing here can cancel run RUN", "windlass abandon RUN"}},
+		"unsent":         {ledger.PhaseIntent, sdk.StatePending, sdk.ReasonQueued, bare{}, true, []string{"SIGTERM: cancelling run RUN", `"state":"cancelled"`}},
+		"sent after all": {ledger.PhaseIntent, sdk.StatePending, sdk.ReasonQueued, bare{}, false, []string{"SIGTERM: cancelling run RUN", "left run RUN"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.engine.backend = c.provider
+			there := make(chan sdk.ID, 1)
+			w.engine.script = func(s *scripted, id sdk.ID) {
+				said := func(what string) {
+					testwait.Until(t, soon, what, func() bool { return strings.Contains(w.out.String(), what) })
+				}
+				if c.phase != ledger.PhaseIntent { // its words show that the command has seen it
+					s.becomes(id, ledger.PhaseSubmitting, sdk.StateUnknown, sdk.ReasonSubmitUnconfirmed, "words")
+					said("is unknown")
+				}
+				if s.becomes(id, c.phase, c.state, c.why, "words"); c.state == sdk.StateRunning {
+					said("known again")
+				}
+				there <- id
+			}
+			w.engine.onCancel = func(s *scripted, id sdk.ID) {
+				switch {
+				case c.ends:
+					s.finish(id, sdk.StateCancelled, sdk.ReasonCancelled, ledger.Change{})
+				case c.phase == ledger.PhaseIntent:
+					s.start(id)
+				}
+			}
+			i := &interrupts{}
+			done := make(chan int, 1)
+			w.start(func(f *Factory) { f.interrupts = i })
+			go func() { done <- run(t.Context(), w.f, []string{"run", "--allow-no-cancel", "--json", "--", "sh"}) }()
+			id := testwait.Receive(t, soon, "row", there)
+			testwait.Until(t, soon, "handler", func() bool {
+				i.mu.Lock()
+				defer i.mu.Unlock()
+				return i.handler != nil
+			})
+			i.deliver(syscall.SIGTERM)
+			if got := testwait.Receive(t, soon, "exit", done); got != ExitInterrupted {
+				t.Errorf("exit %d", got)
+			}
+			w.engine.wg.Wait()
+			for _, s := range c.want {
+				if want := forRun(s, id); !strings.Contains(w.err.String()+w.out.String(), want) {
+					t.Errorf("%q isn't in\n%s%s", want, w.err.String(), w.out.String())
+				}
+			}
+			if n := len(w.engine.cancels); n != 1 {
+				t.Errorf("%d requests to cancel are on record", n)
+			}
+		})
+	}
+}
+
+// TestCancelSaysThatNothingCancels: windlass cancel says what it waits for where the
+// provider can't end jobs, unless the run was never sent.
+func TestCancelSaysThatNothingCancels(t *testing.T) {
+	for _, sent := range []bool{true, false} {
+		w := newWorld(t)
+		var id sdk.ID
+		w.seed(func(s *scripted) {
+			if id = s.add("prod", sdk.JobSpec{V: 1, Args: sdk.Argv{"true"}}, ""); sent {
+				s.start(id)
+			}
+		})
+		w.engine.backend = bare{}
+		w.engine.onCancel = func(s *scripted, id sdk.ID) {
+			s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+		}
+		w.ok("cancel", id.String())
+		want := "prod can't end jobs: that run " + id.Short() + " should end is on record, and it is waited for to end by itself; Ctrl-C leaves\n"
+		if strings.Contains(w.err.String(), want) != sent {
+			t.Errorf("sent %t: %q", sent, w.err.String())
+		}
+	}
+}
+
+// ending is a provider whose jobs can be ended, and not found.
+type ending struct{ bare }
+
+func (ending) CancelJob(context.Context, sdk.CancelJobRequest) (sdk.CancelJobResult, error) {
+	return sdk.CancelJobResult{}, nil
 }
 
 // lateKeeper takes a run once the test has written what it wants of it.

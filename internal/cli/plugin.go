@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,7 +117,7 @@ func (o *pluginLsOptions) run() error {
 
 // notePlugins tells what lies in the folder of plugins and is none.
 func (f *Factory) notePlugins(c *config.Config) {
-	for _, w := range c.PluginWarnings {
+	for _, w := range slices.Concat(c.PluginWarnings, c.PluginNotes) {
 		f.Streams.note("%s", w)
 	}
 }
@@ -229,7 +230,11 @@ func (o *pluginCheckOptions) run(ctx context.Context) (err error) {
 			return err
 		}
 		if err := p.Validate(o.f.Drivers()); err != nil {
-			checks = append(checks, CheckView{Subject: name, Name: "name", Needed: true, Detail: o.f.Streams.describe(err).Message, Remedy: "give it another name"})
+			for _, x := range config.ProblemsOf(err) {
+				remedy := x.Remedy
+				x.Remedy = ""
+				checks = append(checks, CheckView{Subject: name, Name: "name", Needed: true, Detail: x.String(), Remedy: remedy})
+			}
 			continue
 		}
 		checks = append(checks, viewChecks(name, plugins.Check(ctx, name))...)

@@ -223,7 +223,7 @@ func printChecks(s *Streams, checks []CheckView, asJSON bool) error {
 		bad = bad || !c.OK && c.Needed
 	}
 	if asJSON {
-		if err := writeJSON(s.Out, checks); err != nil {
+		if err := writeCheckedJSON(s.Out, checks, bad); err != nil {
 			return err
 		}
 	} else {

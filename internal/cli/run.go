@@ -37,8 +37,9 @@ re-reads; --shell asks for one. Without --on the job runs on default_provider,
 else on docker when an image is given, else on this machine.
 
 The first Ctrl-C, SIGTERM or hang-up cancels the job and waits for proof that it
-is gone; the second leaves at once. A reader of stdout that goes away (| head)
-doesn't end the job: the rest of its output is kept for windlass logs.
+is gone; the second leaves at once, as the first does where nothing could ever
+prove it (--allow-no-cancel). A reader of stdout that goes away (| head) doesn't
+end the job: the rest of its output is kept for windlass logs.
 
 Exit codes: the job's own; 124 when its time-out passed, 125 when Windlass or
 the provider failed or no code is known, 126 and 127 when the command can't be

@@ -28,12 +28,13 @@ func JSONSchema() ([]byte, error) {
 		"type": "object", "description": "What a command prints with --json.", "additionalProperties": false,
 		"required": []string{"status", "data", "error"},
 		"properties": map[string]any{
-			"status": map[string]any{"enum": []string{statusOK, statusError}},
+			"status": map[string]any{"enum": []string{statusOK, statusFaults, statusPartial, statusError}},
 			"data":   map[string]any{"anyOf": data},
 			"error":  map[string]any{"anyOf": []any{map[string]any{"type": "null"}, ref("ErrorBody")}},
 		},
 		"oneOf": []any{
-			map[string]any{"properties": map[string]any{"status": map[string]any{"const": statusOK}, "error": map[string]any{"type": "null"}}},
+			map[string]any{"properties": map[string]any{"status": map[string]any{"enum": []string{statusOK, statusFaults}}, "error": map[string]any{"type": "null"}}},
+			map[string]any{"properties": map[string]any{"status": map[string]any{"const": statusPartial}, "error": ref("ErrorBody")}},
 			map[string]any{"properties": map[string]any{"status": map[string]any{"const": statusError}, "data": map[string]any{"type": "null"}}},
 		},
 	}

@@ -70,6 +70,7 @@ func TestSchemaRefuses(t *testing.T) {
 		`{}`, `[]`, `{"status":"ok","data":null}`, `{"status":"fine","data":null,"error":null}`,
 		`{"status":"ok","data":null,"error":{"id":"x","code":"y","message":"z","retryable":false}}`,
 		`{"status":"error","data":{"version":"v"},"error":null}`, `{"status":"ok","data":{"unheard":1},"error":null}`,
+		`{"status":"partial","data":[],"error":null}`, `{"status":"faults","data":[],"error":{"id":"x","code":"y","message":"z","retryable":false}}`,
 	} {
 		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(bad))
 		if err != nil {

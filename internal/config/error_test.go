@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,7 @@ func TestErrors(t *testing.T) {
       pull: never
       port: 70000
       token: 5
+      host:
       log:
         max.size: x
         every: 5
@@ -120,6 +122,55 @@ func TestErrors(t *testing.T) {
 	}
 	if got.String() != string(want) {
 		t.Errorf("differs from %s (go test -update writes it):\n%s", golden, got.String())
+	}
+}
+
+// TestCheckTellsAll: what a file, the drivers and the plugins' entries are wrong with comes
+// at once, and nothing that only follows from another.
+func TestCheckTellsAll(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	keys := func(text string) (got []string, c *Config) {
+		write(t, path, text)
+		c, err := Check(t.Context(), LoadRequest{Env: env(), Dir: dir}, testDrivers())
+		for _, p := range ProblemsOf(err) {
+			got = append(got, p.Key+" "+p.ID)
+		}
+		return got, c
+	}
+	got, c := keys(`plugins:
+  folder: {pth: /x, env: [1]}
+  docker:
+providers:
+  a: {kind: foldr}
+  b: {poll_interval: 2s}
+  c: {kind: docker, config: {hots: x, port: [1]}}
+  d: {kind: docker, config: [1]}
+default_provider: e
+`)
+	if want := []string{"plugins.folder.pth " + ErrUnknownKey, "plugins.folder.env " + ErrBadValue, "plugins.docker " + ErrBadValue, "providers.a.kind " + ErrUnknownKind,
+		"providers.b " + ErrMissingKey, "providers.c.config.hots " + ErrProviderConfig, "providers.c.config.port " + ErrProviderConfig,
+		"providers.d.config " + ErrBadValue, "default_provider " + ErrUnknownProvider}; !slices.Equal(got, want) || c == nil {
+		t.Errorf("%q, want %q", got, want)
+	}
+	// What a file that can't be read would have isn't known.
+	if got, _ := keys("providers: {a: {kind: folder}}\nplugins: {folder: [}\n"); len(got) != 1 || got[0] != " "+ErrSyntax {
+		t.Errorf("%q", got)
+	}
+	if got, c := keys("providers: {a: {kind: docker, config: {host: x}}}\n"); len(got) > 0 || len(c.Files) != 1 {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestJoin: several errors are one with all their problems; what is none of ours stays.
+func TestJoin(t *testing.T) {
+	one, two := invalid("x", []Problem{{Key: "a"}}), invalid("x", []Problem{{Key: "b"}, {Key: "c"}})
+	if ps := ProblemsOf(Join(nil, two, one)); len(ps) != 3 {
+		t.Errorf("%v", ps)
+	}
+	other := errors.New("other")
+	if Join(nil, nil) != nil || !errors.Is(Join(one, other), other) {
+		t.Error("joined otherwise")
 	}
 }
 

@@ -52,6 +52,9 @@ type Config struct {
 	Warnings []string
 	// PluginWarnings are those of Warnings that are about the folder of plugins.
 	PluginWarnings []string
+	// PluginNotes say which plugins of that folder an entry of windlass.yaml hides:
+	// worth a word where plugins are looked at.
+	PluginNotes []string
 
 	env       Env
 	dir       string
@@ -74,11 +77,57 @@ type value struct {
 // Load reads the configuration. All problems come back at once in one error,
 // an *sdk.Error whose cause is *Invalid.
 func Load(ctx context.Context, r LoadRequest) (*Config, error) {
+	c, ps, err := read(ctx, r)
+	if err == nil {
+		err = invalid("read config", ps)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Check is Load and Validate in one: what either finds wrong comes back at once. The
+// configuration is returned beside its problems, and nil only where ctx has ended.
+func Check(ctx context.Context, r LoadRequest, drivers []sdk.Driver) (*Config, error) {
+	c, ps, err := read(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(ps, unread) {
+		found := ps
+		for _, p := range c.problems(drivers) {
+			if !slices.ContainsFunc(found, func(q Problem) bool { return q.covers(p) }) {
+				ps = append(ps, p)
+			}
+		}
+	}
+	return c, invalid("read config", ps)
+}
+
+// unread reports whether a problem keeps a file from being known at all, so that nothing
+// can be said of what might stand in it.
+func unread(p Problem) bool {
+	switch p.ID {
+	case ErrUnreadable, ErrUntrusted, ErrSyntax, ErrDuplicateKey:
+		return true
+	}
+	return false
+}
+
+// covers reports whether what a driver finds wrong only follows from p, which is wrong
+// with the same key, or with the entry around it.
+func (p Problem) covers(q Problem) bool {
+	return q.ID != ErrBadValue && p.Key != "" && (q.Key == p.Key || strings.HasPrefix(q.Key, p.Key+"."))
+}
+
+// read reads the configuration, with everything that is wrong with it in itself.
+func read(ctx context.Context, r LoadRequest) (*Config, []Problem, error) {
 	c := &Config{env: r.Env, dir: r.Dir, values: map[string]value{}, providers: map[string]Provider{},
 		runners: map[string]Runner{}, plugins: map[string]Plugin{}}
 	files, ps := findFiles(ctx, r)
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("read config: %w", context.Cause(ctx))
+		return nil, nil, fmt.Errorf("read config: %w", context.Cause(ctx))
 	}
 	c.files = files
 	table := Settings()
@@ -98,7 +147,7 @@ func Load(ctx context.Context, r LoadRequest) (*Config, error) {
 			c.providers[name] = c.provider(name, nil, nil)
 		}
 	}
-	if v := c.values[SettingProvider]; v.set && len(ps) == 0 {
+	if v := c.values[SettingProvider]; v.set && !slices.ContainsFunc(ps, unread) {
 		if _, ok := c.providers[v.text]; !ok {
 			p := c.noProvider(v.text, v.origin)
 			p.Key = SettingProvider
@@ -113,10 +162,7 @@ func Load(ctx context.Context, r LoadRequest) (*Config, error) {
 	}
 	c.warn(table, r.KnownVars)
 	c.Warnings = append(c.Warnings, c.PluginWarnings...)
-	if err := invalid("read config", ps); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, ps, nil
 }
 
 // resolve finds each setting's value that isn't of a named entry.

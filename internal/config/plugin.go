@@ -111,6 +111,13 @@ func (c *Config) Plugin(name string) (Plugin, error) {
 	if p, ok := c.plugins[name]; ok {
 		return p, nil
 	}
+	if bad := checkName(name); bad != "" {
+		p := Problem{ID: ErrUnknownPlugin, Message: fmt.Sprintf("%q can't be a plugin's name: %s", name, bad), Remedy: "`windlass plugin ls` lists those that there are"}
+		if at := filepath.Join(c.PluginDir(), name); c.PluginDir() != "" && filepath.IsLocal(name) && isDir(at) {
+			p.Remedy = "give the folder " + at + " and the program in it another name"
+		}
+		return Plugin{}, &sdk.Error{Code: sdk.InvalidArgument, Op: "find plugin", ID: p.ID, Remedy: p.Remedy, Err: &Invalid{Problems: []Problem{p}}}
+	}
 	names := c.PluginNames()
 	have := "there is none"
 	if len(names) > 0 {
@@ -147,11 +154,14 @@ func (c *Config) addPlugins() {
 	list, _ := os.ReadDir(dir) // without it there are none
 	for _, e := range list {
 		name := e.Name()
-		if _, has := c.plugins[name]; has || strings.HasPrefix(name, ".") {
+		at := filepath.Join(dir, name)
+		if strings.HasPrefix(name, ".") || !isDir(at) {
 			continue
 		}
-		at := filepath.Join(dir, name)
-		if info, err := os.Stat(at); err != nil || !info.IsDir() {
+		if p, has := c.plugins[name]; has {
+			if !p.InFolder && !sameFile(p.Path, Program(at)) {
+				c.PluginNotes = append(c.PluginNotes, fmt.Sprintf("the plugin in the folder %q isn't used: plugins.%s.path in %s names another program, %s", at, name, p.Origin.Name, p.Path))
+			}
 			continue
 		}
 		if bad := checkName(name); bad != "" {
@@ -160,6 +170,17 @@ func (c *Config) addPlugins() {
 		}
 		c.plugins[name] = Plugin{Name: name, Path: Program(at), InFolder: true}
 	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	two, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(one, two)
 }
 
 // plugin makes the plugin of an entry. Values that are wrong were reported before.
@@ -244,7 +265,8 @@ func (p Plugin) problems(drivers []sdk.Driver) []Problem {
 	}
 	remedy := "give it another name"
 	if p.Origin.Kind == "" && p.Path != "" {
-		remedy = "remove " + filepath.Dir(p.Path)
+		at := filepath.Dir(p.Path)
+		return []Problem{{ID: ErrBadValue, Message: "the folder " + at + " has the name of a kind that is built in", Remedy: "remove it, or give it and the program in it another name"}}
 	}
 	return []Problem{{ID: ErrBadValue, Origin: p.Origin, Key: "plugins." + p.Name, Message: "has the name of a kind that is built in", Remedy: remedy}}
 }

@@ -73,6 +73,58 @@ func TestPluginOfABuiltInKind(t *testing.T) {
 	}
 }
 
+// TestFolderOfABuiltInKind: a folder of plugins with a driver's name is told by its path.
+func TestFolderOfABuiltInKind(t *testing.T) {
+	folder := t.TempDir()
+	at := filepath.Join(folder, "docker")
+	if err := os.Mkdir(at, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, LoadRequest{Env: env("WINDLASS_PLUGINS=" + folder), Dir: t.TempDir()})
+	if ps := ProblemsOf(c.Validate(testDrivers())); len(ps) != 1 || ps[0].String() != "the folder "+at+" has the name of a kind that is built in; remove it, or give it and the program in it another name" {
+		t.Errorf("%v", ps)
+	}
+}
+
+// TestHiddenPlugin: an entry whose path is another program hides the folder's own plugin,
+// which is told; one that names that very program hides nothing.
+func TestHiddenPlugin(t *testing.T) {
+	folder, dir := t.TempDir(), t.TempDir()
+	at := filepath.Join(folder, "mine")
+	if err := os.Mkdir(at, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, Program(at), "a program")
+	for path, want := range map[string]string{
+		Program(at): "",
+		"bin/mine":  fmt.Sprintf("the plugin in the folder %q isn't used: plugins.mine.path in %s names another program, %s", at, filepath.Join(dir, FileName), filepath.Join(dir, "bin", "mine")),
+	} {
+		write(t, filepath.Join(dir, FileName), "plugins: {mine: {path: "+path+"}}\n")
+		c := load(t, LoadRequest{Env: env("WINDLASS_PLUGINS=" + folder), Dir: dir})
+		if got := strings.Join(c.PluginNotes, "|"); got != want || len(c.Warnings) > 0 {
+			t.Errorf("%s: %q, want %q; warnings %q", path, got, want, c.Warnings)
+		}
+	}
+}
+
+// TestNoNameOfAPlugin: what can't be a name is told so, with the folder that has it.
+func TestNoNameOfAPlugin(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, "my plugin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, LoadRequest{Env: env("WINDLASS_PLUGINS=" + folder), Dir: t.TempDir()})
+	for name, want := range map[string]string{
+		"my plugin":  "give the folder " + filepath.Join(folder, "my plugin") + " and the program in it another name",
+		"no plugin":  "windlass plugin ls",
+		"../" + "up": "windlass plugin ls",
+	} {
+		if _, err := c.Plugin(name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q can't be a plugin's name: a name has", name)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // TestPluginEntriesAreStrict names what is wrong, and what was meant.
 func TestPluginEntriesAreStrict(t *testing.T) {
 	for entry, want := range map[string]string{

@@ -102,12 +102,30 @@ func (c *Config) ProviderNames() []string {
 // problems at once, with their places. What the kinds of plugins take is seen when
 // they are started. A plugin that has the name of a driver's kind is a problem.
 func (c *Config) Validate(drivers []sdk.Driver) error {
+	return invalid("read config", c.problems(drivers))
+}
+
+func (c *Config) problems(drivers []sdk.Driver) []Problem {
 	var ps []Problem
 	for _, name := range c.ProviderNames() {
 		ps = append(ps, c.providers[name].problems(drivers)...)
 	}
 	for _, name := range c.PluginNames() {
 		ps = append(ps, c.plugins[name].problems(drivers)...)
+	}
+	return ps
+}
+
+// Join is the one error of several of this package, with all their problems; any other
+// error among them comes first, and alone.
+func Join(errs ...error) error {
+	var ps []Problem
+	for _, err := range errs {
+		found := ProblemsOf(err)
+		if err != nil && len(found) == 0 {
+			return err
+		}
+		ps = append(ps, found...)
 	}
 	return invalid("read config", ps)
 }
@@ -143,7 +161,18 @@ func configProblems(s sdk.Schema, config json.RawMessage, name string, at placin
 		// A bracket follows its list without a dot.
 		key = strings.ReplaceAll(key, ".[", "[")
 		msg := sp.Message
-		if sp.Value != "" {
+		switch {
+		case sp.Value == "":
+		case strings.HasPrefix(msg, "wants "):
+			what, more, _ := strings.Cut(msg, ";")
+			msg = what + ", has nothing"
+			if sp.Value != "null" {
+				msg = what + ", has " + sp.Value
+			}
+			if more != "" {
+				msg += ";" + more
+			}
+		default:
 			msg = sp.Value + " " + msg
 		}
 		out = append(out, Problem{ID: ErrProviderConfig, Origin: at.place(sp.Field, sp.Value != ""), Key: key, Message: msg,

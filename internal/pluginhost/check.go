@@ -135,8 +135,12 @@ func (s *Plugins) compare(name string, file Manifest, c Contract) []sdk.CheckIte
 	const mend = "mend plugin.json, or tell its author"
 	m := c.Manifest
 	switch {
+	case m.Name != "" && m.Name != name && c.NoManifest:
+		add(false, "manifest", mend, "%s calls it %q", ManifestName, m.Name)
 	case m.Name != "" && m.Name != name:
-		add(false, "manifest", mend, "it calls itself %q", m.Name)
+		add(false, "manifest", s.misnamed(name, m.Name), "it calls itself %q", m.Name)
+	case c.NoManifest && file.Name+file.Version+file.Author == "":
+		add(true, "manifest", "", "it doesn't say who it is, and neither does a %s", ManifestName)
 	case file.Version != "" && m.Version != file.Version:
 		add(false, "manifest", mend, "%s says version %q, and the process %q", ManifestName, file.Version, m.Version)
 	default:

@@ -28,7 +28,7 @@ func (y *yard) checked(name string) (out []sdk.CheckItem) {
 func TestPluginEntryConfig(t *testing.T) {
 	y := newYard(t, "", nil, "config:", "  nam: c", "  evidence: soon", "  capabilities: [JobRunner, Flying]")
 	file := filepath.Join(y.dir, config.FileName)
-	want := []string{file + `:5:7: plugins.fake.config.nam: is not known (did you mean "name"?)`, file + `:6:17: plugins.fake.config.evidence: "soon" wants a duration such as 90s or 5m`,
+	want := []string{file + `:5:7: plugins.fake.config.nam: is not known (did you mean "name"?)`, file + `:6:17: plugins.fake.config.evidence: wants a duration such as 90s or 5m, has "soon"`,
 		file + `:7:33: plugins.fake.config.capabilities[1]: "Flying" is none of `}
 	items := y.checked("config")
 	if len(items) != len(want) {

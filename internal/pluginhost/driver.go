@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,8 @@ type Plugins struct {
 type asked struct {
 	sdk.Driver
 	outdated func() bool
+	// entry is what is wrong with the config of the plugin's entry.
+	entry error
 }
 
 // Outdated lists the plugins whose programs have changed since they were asked for their
@@ -101,7 +104,11 @@ func (s *Plugins) Driver(ctx context.Context, name string) (sdk.Driver, error) {
 	if s.drivers == nil {
 		s.drivers = map[string]asked{}
 	}
-	s.drivers[name] = asked{d, l.Outdated}
+	var entry error
+	if l.Contract.own() { // what a published one takes, it alone knows
+		entry = req.Plugin.CheckConfig(d.Config)
+	}
+	s.drivers[name] = asked{d, l.Outdated, entry}
 	return d, nil
 }
 
@@ -124,6 +131,14 @@ func (s *Plugins) process(ctx context.Context, req Request) (*Lease, error) {
 	}
 }
 
+// CheckEntry says what is wrong with the config that a plugin's entry has for its
+// providers; nil until its driver was asked for.
+func (s *Plugins) CheckEntry(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drivers[name].entry
+}
+
 // describe asks a process for its driver, whose providers find processes themselves.
 func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driver, error) {
 	own := true
@@ -137,7 +152,8 @@ func (s *Plugins) describe(ctx context.Context, name string, l *Lease) (sdk.Driv
 		return sdk.Driver{}, err
 	}
 	if d.Kind != name {
-		return sdk.Driver{}, contract(name, "it serves the kind %q: a plugin is called as its kind", d.Kind)
+		return sdk.Driver{}, &sdk.Error{Code: sdk.FailedPrecondition, Op: "use plugin " + name, ID: ErrContract, Remedy: s.misnamed(name, d.Kind),
+			Err: fmt.Errorf("it serves the kind %q: a plugin is called as its kind", d.Kind)}
 	}
 	p, err := s.Config.Plugin(name)
 	if err != nil {
@@ -165,6 +181,23 @@ func (s *Plugins) published(name string, conn grpc.ClientConnInterface, c Contra
 		return sdk.Driver{}, contract(name, "it serves neither our own wire nor the published one: %w", err)
 	}
 	return d, nil
+}
+
+// misnamed says how a plugin gets the name that it gives itself.
+func (s *Plugins) misnamed(name, itself string) string {
+	p, err := s.Config.Plugin(name)
+	switch {
+	case err != nil || !config.IsName(itself):
+		return "tell its author"
+	case !p.InFolder:
+		return fmt.Sprintf("write plugins.%s in place of plugins.%s in windlass.yaml, and kind: %[1]s in its providers", itself, name)
+	}
+	program := filepath.Base(p.Path)
+	remedy := fmt.Sprintf("rename the folder %s to %s, and the program %s in it to %[2]s%[4]s", filepath.Dir(p.Path), itself, program, strings.TrimPrefix(program, name))
+	if p.Origin.Kind != "" { // it has an entry, too
+		remedy += ", and write plugins." + itself + " in windlass.yaml"
+	}
+	return remedy
 }
 
 func contract(name, format string, args ...any) error {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/windlass-run/windlass/internal/config"
 	"github.com/windlass-run/windlass/internal/pluginhost"
 	"github.com/windlass-run/windlass/internal/testwait"
 	"github.com/windlass-run/windlass/sdk"
@@ -166,6 +168,74 @@ func TestPluginThatDoesNotGetReady(t *testing.T) {
 				t.Errorf("left %v", left)
 			}
 		})
+	}
+}
+
+// TestPluginThatDoesNotFit: a program that no start makes a plugin of this host says which
+// of the two doesn't fit, and what to do, in a line of its own; and so does its check.
+func TestPluginThatDoesNotFit(t *testing.T) {
+	for mode, want := range map[string][3]string{
+		"core 9":     {pluginhost.ErrContract, "its line of greeting has version 9, and this program takes 1: this windlass is too old for the plugin", "use a newer windlass, or an older version of the plugin"},
+		"version 99": {pluginhost.ErrContract, "it speaks version 99 of the plugins' handshake, and this program 1: this windlass is too old for the plugin", "use a newer windlass, or an older version of the plugin"},
+		"version 0":  {pluginhost.ErrContract, "it speaks version 0 of the plugins' handshake, and this program 1: the plugin is too old for this windlass", "install a newer version of the plugin, or have it built with a newer SDK"},
+		"text":       {pluginhost.ErrPlatform, "fake is not a program of this system (" + runtime.GOOS + "/" + runtime.GOARCH + ")", "put the plugin's program for this system there; a script needs a first line such as #!/bin/sh"},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			y := newYard(t, mode, nil)
+			if at := filepath.Join(y.dir, "plugins", "fake", "fake"); mode == "text" {
+				if err := errors.Join(os.Remove(at), os.WriteFile(at, []byte("echo hello\n"), 0o700)); err != nil { //nolint:gosec // a program
+					t.Fatal(err)
+				}
+			}
+			_, err := y.plugins.Driver(t.Context(), "fake")
+			var e *sdk.Error
+			if !errors.As(err, &e) || e.Code != sdk.FailedPrecondition || e.ID != want[0] || e.Remedy != want[2] || !e.Unreached || !strings.HasSuffix(e.Err.Error(), want[1]) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want %q", err, want)
+			}
+			items := y.plugins.Check(t.Context(), "fake")
+			if it := items[len(items)-1]; it.OK || !strings.HasSuffix(it.Detail, want[1]) || !strings.HasPrefix(it.Remedy, want[2]+"; windlass explain ") {
+				t.Errorf("check: %+v", it)
+			}
+		})
+	}
+}
+
+// TestPluginInAFolderOfAnotherName: the plugin and its place are to have one name, and the
+// check says what to rename.
+func TestPluginInAFolderOfAnotherName(t *testing.T) {
+	y := newYard(t, "", nil)
+	was, now := filepath.Join(y.dir, "plugins", "fake"), filepath.Join(y.dir, "plugins", "other")
+	if err := errors.Join(os.Rename(was, now), os.Rename(filepath.Join(now, "fake"), filepath.Join(now, "other"))); err != nil {
+		t.Fatal(err)
+	}
+	for entry, want := range map[string]string{
+		"other: {env: []}": "rename the folder " + now + " to fake, and the program other in it to fake, and write plugins.fake in windlass.yaml",
+		"other: {path: " + filepath.Join(now, "other") + "}": "write plugins.fake in place of plugins.other in windlass.yaml, and kind: fake in its providers",
+		"": "rename the folder " + now + " to fake, and the program other in it to fake",
+	} {
+		if err := os.WriteFile(filepath.Join(y.dir, config.FileName), []byte("plugins: {"+entry+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(t.Context(), config.LoadRequest{Env: config.EnvMap(map[string]string{"WINDLASS_PLUGINS": filepath.Join(y.dir, "plugins"), "HOME": y.dir}), Dir: y.dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plugins := &pluginhost.Plugins{Source: y.host, Config: c, IDs: sdk.NewIDSource(sdk.SystemClock())}
+		for _, it := range plugins.Check(t.Context(), "other") {
+			if (it.Name == "manifest" || it.Name == "driver") && (it.OK || strings.TrimSuffix(it.Remedy, "; windlass explain "+pluginhost.ErrContract+" says more") != want) {
+				t.Errorf("%q: %+v, want %q", entry, it, want)
+			}
+		}
+	}
+}
+
+// TestPluginWithoutAName: a plugin that doesn't say who it is is told so.
+func TestPluginWithoutAName(t *testing.T) {
+	y := newYard(t, "no manifest", nil)
+	for _, it := range y.plugins.Check(t.Context(), "fake") {
+		if it.Name == "manifest" && (!it.OK || it.Detail != "it doesn't say who it is, and neither does a plugin.json") {
+			t.Errorf("%+v", it)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/windlass-run/windlass/internal/config"
@@ -86,6 +87,9 @@ func ParseIndex(data []byte) (Index, error) {
 	return x, nil
 }
 
+// mostNamed bounds the names of an index that an error lists.
+const mostNamed = 20
+
 // find returns a release and its program for a system.
 func (x Index) find(name, version, system, arch string) (Release, Build, error) {
 	fail := func(remedy, format string, args ...any) error {
@@ -113,11 +117,20 @@ func (x Index) find(name, version, system, arch string) (Release, Build, error) 
 	if len(versions) > 0 {
 		return Release{}, Build{}, fail("write NAME@VERSION", "there is no version %q; the index has %s", version, strings.Join(versions, ", "))
 	}
-	remedy := ""
+	if len(names) == 0 {
+		return Release{}, Build{}, fail("name another index", "the index has no plugins")
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	remedy := "write one of those names"
 	if near := sdk.Nearest(name, names); near != "" {
 		remedy = fmt.Sprintf("did you mean %q?", near)
 	}
-	return Release{}, Build{}, fail(remedy, "the index has no plugin of that name")
+	more := ""
+	if len(names) > mostNamed {
+		names, more = names[:mostNamed], fmt.Sprintf(" and %d more", len(names)-mostNamed)
+	}
+	return Release{}, Build{}, fail(remedy, "the index has no plugin of that name, but %s%s", strings.Join(names, ", "), more)
 }
 
 // address is one that may be read: a file of this machine, or https.

@@ -60,6 +60,15 @@ func be(mode, dir string) {
 	case "exits":
 		_, _ = fmt.Fprintln(os.Stderr, "no luck with canary today")
 		os.Exit(3)
+	case "core 9":
+		fmt.Println("9|1|unix|/nowhere|grpc")
+		select {}
+	case "version 99":
+		fmt.Println("1|99|unix|/nowhere|grpc")
+		select {}
+	case "version 0":
+		fmt.Println("1|0|unix|/nowhere|grpc")
+		select {}
 	case "garbage":
 		fmt.Println("hello there")
 		select {}

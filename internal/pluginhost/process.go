@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -175,12 +176,46 @@ func (p *process) notReady(ctx context.Context, cause error) error {
 			cause = fmt.Errorf("it is no plugin: the first line that it printed is %.100q", p.words.redact(first))
 		}
 	}
+	if told := p.unfit(cause); told != nil {
+		return told
+	}
 	if last := p.words.lastWords(); last != "" {
 		cause = fmt.Errorf("%w; its last words: %s", cause, last)
 	}
 	return &sdk.Error{Code: sdk.Unavailable, Op: "start plugin " + p.plugin.Name, ID: ErrNotReady, Unreached: true, Err: cause,
 		Remedy: "windlass plugin check " + p.plugin.Name + " looks at it"}
 }
+
+// unfit is the error of a program that no start can make a plugin of this host: it isn't
+// one of this system, or one of the two speaks a version that the other doesn't. It is nil
+// for any other cause.
+func (p *process) unfit(cause error) error {
+	fail := func(id, remedy, format string, args ...any) error {
+		return &sdk.Error{Code: sdk.FailedPrecondition, Op: "start plugin " + p.plugin.Name, ID: id, Unreached: true, Remedy: remedy, Err: fmt.Errorf(format, args...)}
+	}
+	if errors.Is(cause, syscall.ENOEXEC) || errors.Is(cause, badImage) {
+		return fail(ErrPlatform, "put the plugin's program for this system there; a script needs a first line such as #!/bin/sh",
+			"%s is not a program of this system (%s/%s)", p.plugin.Path, runtime.GOOS, runtime.GOARCH)
+	}
+	// The numbers of go-plugin's own two sentences, which have line breaks and advice
+	// for hosts in them.
+	var theirs, ours int
+	what := "its line of greeting has version %d, and this program takes %d"
+	if _, err := fmt.Sscanf(cause.Error(), "incompatible core API version with plugin. Plugin version: %d, Core version: %d", &theirs, &ours); err != nil {
+		what = "it speaks version %d of the plugins' handshake, and this program %d"
+		if _, err := fmt.Sscanf(cause.Error(), "incompatible API version with plugin. Plugin version: %d, Client versions: [%d]", &theirs, &ours); err != nil {
+			return nil
+		}
+	}
+	who, remedy := "the plugin is too old for this windlass", "install a newer version of the plugin, or have it built with a newer SDK"
+	if theirs > ours {
+		who, remedy = "this windlass is too old for the plugin", "use a newer windlass, or an older version of the plugin"
+	}
+	return fail(ErrContract, remedy, what+": "+who, theirs, ours)
+}
+
+// badImage is how Windows says that a file is no program of it.
+const badImage = syscall.Errno(193)
 
 // current reports whether the process would be started as it is: its program may be, and
 // has the bytes that it was started with. The place's lock is held.

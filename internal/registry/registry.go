@@ -50,6 +50,9 @@ type Plugins interface {
 	Named(kind string) bool
 	// Driver returns the driver of a kind, whose plugin is started for it.
 	Driver(ctx context.Context, kind string) (sdk.Driver, error)
+	// CheckEntry says what is wrong with the config that the plugin's entry has for its
+	// providers, once Driver was asked; nil where there is none.
+	CheckEntry(kind string) error
 }
 
 // Backend is an open provider with what its configuration says about its use.
@@ -240,7 +243,11 @@ func (r *Registry) open(ctx context.Context, p config.Provider) (Backend, error)
 	if err != nil {
 		return Backend{}, err
 	}
-	if err := p.Validate([]sdk.Driver{*d}); err != nil {
+	err = p.Validate([]sdk.Driver{*d})
+	if !slices.ContainsFunc(r.o.Drivers, func(d sdk.Driver) bool { return d.Kind == p.Kind }) {
+		err = config.Join(err, r.o.Plugins.CheckEntry(p.Kind))
+	}
+	if err != nil {
 		return Backend{}, err
 	}
 	if r.o.Credentials == nil {

@@ -5,8 +5,11 @@ package ecosystem
 import (
 	"bytes"
 	"fmt"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestTheirPlugin: a plugin on their SDK, unchanged and without a cancel, runs jobs under
@@ -50,20 +53,16 @@ func TestTheirPlugin(t *testing.T) {
 		})
 	}
 	// An error that proves nothing leaves the run unconfirmed, and its launch is never sent
-	// again: transient codes too.
+	// again: transient codes too. The command says so, and the first signal ends it, for
+	// nothing could ever prove that the job is gone.
 	for i, image := range []string{"plain", "code:Unavailable", "code:DeadlineExceeded"} {
 		t.Run("in doubt "+image, func(t *testing.T) {
 			name := fmt.Sprintf("doubt-%d", i)
 			cmd := w.command("windlass", "run", "--on", "my-theirs", "--allow-no-cancel", "--name", name, "--image", image, "--", "true")
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
+			leavesInDoubt(t, cmd)
+			if out, err := w.command("windlass", "status", "--json", name).CombinedOutput(); err != nil || !strings.Contains(string(out), `"submit_unconfirmed"`) || !strings.Contains(string(out), `"cancel_reason": "SIGTERM"`) {
+				t.Errorf("status: %v: %s", err, out)
 			}
-			until(t, "an unconfirmed run", func() bool {
-				out, err := w.command("windlass", "status", "--json", name).Output()
-				return err == nil && strings.Contains(string(out), `"submit_unconfirmed"`)
-			})
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
 			if out, err := w.command("windlass", "abandon", name, "--reason", "the test is over").CombinedOutput(); err != nil {
 				t.Errorf("abandon: %v: %s", err, out)
 			}
@@ -71,6 +70,32 @@ func TestTheirPlugin(t *testing.T) {
 	}
 	if out, err := w.command("windlass", "provider", "check", "my-theirs").CombinedOutput(); err != nil || !strings.Contains(string(out), "theirs 0.1.0") {
 		t.Errorf("check: %v: %s", err, out)
+	}
+}
+
+// leavesInDoubt runs a job whose launch loses its reply until the command says so, and
+// ends it by one signal.
+func leavesInDoubt(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	var words lockedBuffer
+	cmd.Stderr = &words
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }()
+	until(t, "word of the doubt", func() bool { return strings.Contains(words.String(), "is unknown: submit_unconfirmed: ") })
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatalf("one signal didn't end it: %s", words.String())
+	}
+	if code, text := cmd.ProcessState.ExitCode(), words.String(); code != 130 || !strings.Contains(text, "SIGTERM: my-theirs can't end jobs") || !strings.Contains(text, "windlass abandon ") {
+		t.Errorf("exit %d, %s", code, text)
 	}
 }
 
@@ -94,6 +119,8 @@ func TestTheirPluginKept(t *testing.T) {
 	do(0, "*", "run", "-d", "--name", "later", "--on", "my-theirs", "--allow-no-cancel", "--image", "app", "--", "sh", "-c", "sleep 2; echo late; exit 5")
 	do(5, "*", "wait", "later")
 	do(0, "late\n", "logs", "-f", "later")
+	leavesInDoubt(t, w.command("windlass", "run", "--on", "my-theirs", "--allow-no-cancel", "--name", "doubt", "--image", "plain", "--", "true"))
+	do(0, "*", "abandon", "doubt", "--reason", "the test is over")
 	step := "steps:\n  - name: one\n    type: step.sandbox_exec\n    config: {exec_env: provider-ephemeral, provider: my-theirs, image: app, command: [echo, hi]}\n"
 	w.write("steps.yaml", step)
 	if words := do(125, "", "step", "run", "steps.yaml"); !strings.Contains(words, "cancel") || !strings.Contains(words, "steps.yaml:") {
