@@ -331,7 +331,9 @@ func TestCancelSaysThatNothingCancels(t *testing.T) {
 			}
 		})
 		w.engine.backend = bare{}
-		w.engine.onCancel = func(s *scripted, id sdk.ID) { s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)}) }
+		w.engine.onCancel = func(s *scripted, id sdk.ID) {
+			s.finish(id, sdk.StateSucceeded, sdk.ReasonCompleted, ledger.Change{ExitCode: code(0)})
+		}
 		w.ok("cancel", id.String())
 		want := "prod can't end jobs: that run " + id.Short() + " should end is on record, and it is waited for to end by itself; Ctrl-C leaves\n"
 		if strings.Contains(w.err.String(), want) != sent {
