@@ -321,11 +321,14 @@ func (f *Factory) release(ctx context.Context, limit time.Duration) {
 	ctx, cut := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cut()
 	f.interrupts.handle(func(int, os.Signal) { cut() })
-	done := make(chan error, 1)
-	go func() { done <- f.close(ctx) }()
-	var err error
+	var err error // read once done is closed
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = f.close(ctx)
+	}()
 	select {
-	case err = <-done:
+	case <-done:
 	case <-ctx.Done():
 		f.kill()
 		if limit < closeTime || errors.Is(ctx.Err(), context.Canceled) {
@@ -333,7 +336,7 @@ func (f *Factory) release(ctx context.Context, limit time.Duration) {
 			within(leaveTime, func() { <-done })
 			return
 		}
-		err = <-done
+		<-done
 	}
 	if err != nil && !f.left.Load() {
 		f.Streams.note("close: %v", err)
