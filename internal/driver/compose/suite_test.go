@@ -285,7 +285,7 @@ func (y *yard) harness() workloadtest.Harness {
 func looks(check string) bool {
 	for _, prefix := range []string{"list", "status", "exec", "metrics", "logs"} {
 		if strings.HasPrefix(check, prefix) {
-			return check != "logs-follow"
+			return check != "logs-follow" && check != "status-brief" // which stops what it looks at
 		}
 	}
 	return false
