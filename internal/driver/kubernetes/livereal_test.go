@@ -282,8 +282,9 @@ func realUndo(t *testing.T, l *realLive) {
 	}
 }
 
-// realMetrics: a pod that nobody has measured yet is warming; then metrics-server's
-// numbers come, each sample once: a busy container's at its limit of a tenth of a core.
+// realMetrics: metrics-server's numbers come, each sample once: a busy container's at its
+// limit of a tenth of a core. A pod that nobody has measured yet is warming, which a busy
+// machine may look at too late (TestF102Warming).
 func realMetrics(t *testing.T, l *realLive) {
 	testwait.Until(t, patience, "metrics-server", func() bool {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, l.c.Server+"/apis/metrics.k8s.io/v1beta1/nodes/node1", http.NoBody)
@@ -316,7 +317,7 @@ func realMetrics(t *testing.T, l *realLive) {
 			continue
 		}
 		s := it.Sample
-		if warming == 0 || it.Instance == "" || s.CPU == nil || s.Memory == nil || *s.Memory <= 0 || *s.Memory > 64<<20 || !s.At.After(last) {
+		if it.Instance == "" || s.CPU == nil || s.Memory == nil || *s.Memory <= 0 || *s.Memory > 64<<20 || !s.At.After(last) {
 			t.Fatalf("after %d times warming and a sample of %s: %+v", warming, last, s)
 		}
 		if last = s.At; *s.CPU > 0 {
