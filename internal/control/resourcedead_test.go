@@ -159,12 +159,31 @@ func TestF75ResourceRowOfTheDead(t *testing.T) {
 // more: the row stays open, says why, and no call is made.
 func (w *world) tooEarly(e *control.Engine, id sdk.ID, by string) {
 	w.t.Helper()
-	why, calls, rows := "", w.changes(), w.rows()
+	calls, rows := w.changes(), w.rows()
+	w.askEarly(e, by, control.ErrResourceUnconfirmed, func() error {
+		_, err := e.ApplyResource(w.ctx(), box("a", `{"label":"next"}`), false)
+		return err
+	})
+	run, _ := w.rowOf(id)
+	if run.State != sdk.StateUnknown || run.Reason != sdk.ReasonSubmitUnconfirmed || !run.Open() || !run.Holder.IsZero() || !strings.Contains(run.Message, "may still come") {
+		w.t.Errorf("row %+v", run)
+	}
+	if w.changes() != calls || w.rows() != rows {
+		w.t.Errorf("%d calls, before %d; %d rows, before %d", w.changes(), calls, w.rows(), rows)
+	}
+}
+
+// askEarly has a recovery, a look or a next change come while the call of a row may still
+// come: a look says so, and a next change is refused with that and the time to wait.
+func (w *world) askEarly(e *control.Engine, by, refusal string, next func() error) {
+	w.t.Helper()
+	why := ""
 	switch by {
 	case "recovery":
 		if _, err := e.Recover(w.ctx(), ""); err != nil {
 			w.t.Fatal(err)
 		}
+		return
 	case "look":
 		settled, err := e.SettleActions(w.ctx())
 		if err != nil || len(settled) != 1 || !settled[0].Run.Open() || settled[0].Err == nil || !sdk.IsRetryable(settled[0].Err) {
@@ -172,22 +191,17 @@ func (w *world) tooEarly(e *control.Engine, id sdk.ID, by string) {
 		}
 		why = settled[0].Err.Error()
 	case "next change":
-		_, err := e.ApplyResource(w.ctx(), box("a", `{"label":"next"}`), false)
+		err := next()
 		var x *sdk.Error
-		if !errors.As(err, &x) || x.ID != control.ErrResourceUnconfirmed || x.RetryAfter <= 0 || x.RetryAfter > callTime || !strings.Contains(x.Remedy, "repeat it in ") {
+		if !errors.As(err, &x) || x.ID != refusal || x.RetryAfter <= 0 || x.RetryAfter > callTime || !strings.Contains(x.Remedy, "repeat it in ") {
 			w.t.Fatalf("the next change: %v", err)
 		}
 		why = err.Error()
+	default:
+		w.t.Fatalf("nothing comes by %q", by)
 	}
-	run, _ := w.rowOf(id)
-	if run.State != sdk.StateUnknown || run.Reason != sdk.ReasonSubmitUnconfirmed || !run.Open() || !run.Holder.IsZero() || !strings.Contains(run.Message, "may still come") {
-		w.t.Errorf("row %+v", run)
-	}
-	if why != "" && !strings.Contains(why, "may still come: a call has 30s") {
+	if !strings.Contains(why, "may still come: a call has 30s") {
 		w.t.Errorf("it says %s", why)
-	}
-	if w.changes() != calls || w.rows() != rows {
-		w.t.Errorf("%d calls, before %d; %d rows, before %d", w.changes(), calls, w.rows(), rows)
 	}
 }
 

@@ -172,15 +172,11 @@ func (p *pool) replace(before, s *surroundings) {
 // until the last of them has ended. It reports whether anything is new.
 func (p *pool) renew(ctx context.Context) (news bool) {
 	for _, s := range p.newest() {
-		select {
-		case <-s.ready:
-		default:
+		opened := s.now()
+		if opened == nil {
 			continue
 		}
-		if s.opened == nil {
-			continue
-		}
-		kinds := s.opened.Outdated()
+		kinds := opened.Outdated()
 		if len(kinds) == 0 || p.driving(s, kinds) {
 			continue
 		}
@@ -437,6 +433,16 @@ func (p *pool) newest() []*surroundings {
 	return out
 }
 
+// now is what was opened of surroundings; nil while that goes on, and where it failed.
+func (s *surroundings) now() Opened {
+	select {
+	case <-s.ready:
+		return s.opened
+	default:
+		return nil
+	}
+}
+
 // in asks surroundings once they are open.
 func (p *pool) in(ctx context.Context, s *surroundings, ask func(Opened) (control.Backend, error)) (b control.Backend, err error) {
 	select {
@@ -515,16 +521,10 @@ func (p *pool) stable(run ledger.Run) *stable {
 func (p *pool) Names() []string {
 	seen := map[string]bool{}
 	for _, s := range p.newest() {
-		select {
-		case <-s.ready:
-		default:
-			continue
-		}
-		if s.opened == nil {
-			continue
-		}
-		for _, n := range s.opened.Names() {
-			seen[n] = true
+		if opened := s.now(); opened != nil {
+			for _, n := range opened.Names() {
+				seen[n] = true
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(seen))
